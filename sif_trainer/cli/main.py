@@ -1,0 +1,87 @@
+"""The `sif` command: finds the subcommand, imports it and nothing else, and turns errors into one line.
+
+    sif --help
+    python -m sif_trainer.cli.main train smoke/quickstart      # the same, as `accelerate launch -m` wants it
+
+A command is a module with `add_arguments(parser)` and `run(args) -> int`; adding one is a line in `COMMANDS`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+from sif_trainer import __version__
+from sif_trainer.runs.errors import UserError, nearest
+
+COMMANDS = {  # name: (module, what it does)
+    "train": ("sif_trainer.cli.train", "train a policy from a recipe, without an answer key"),
+    "vote": ("sif_trainer.cli.vote", "apply the votes to token certainties of your own"),
+}
+
+
+class _Parser(argparse.ArgumentParser):
+    """Reports what it cannot parse as every other error of the user's is reported."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UserError(f"{message} (see {self.prog} --help)")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run `sif` with the given arguments (default: the process's own) and return its exit status.
+
+    0: done; 2: bad input; 130: interrupted; 141: the reader of the output went away.
+    """
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    command = "" if not arguments or arguments[0].startswith("-") else arguments.pop(0)
+    name = f"sif {command}".strip()
+    try:
+        status = _run(command, arguments) if command else _overview(arguments)
+        sys.stdout.flush()
+        return status
+    except UserError as error:
+        print(f"{name}: error: {' '.join(str(error).split())}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print(f"{name}: stopped; call again to resume", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the flush at exit fails once more
+        return 141
+
+
+def _run(command: str, arguments: list[str]) -> int:
+    if command not in COMMANDS:
+        raise UserError(f"no command '{command}'{nearest(command, COMMANDS)} (see sif --help)")
+    module_name, description = COMMANDS[command]
+    module = importlib.import_module(module_name)
+    parser = _Parser(
+        prog=f"sif {command}", description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    module.add_arguments(parser)
+    status: int = module.run(parser.parse_intermixed_args(arguments))
+    return status
+
+
+def _overview(arguments: list[str]) -> int:
+    width = max(map(len, COMMANDS))
+    lines = [f"  {name:<{width}}  {description}" for name, (_, description) in COMMANDS.items()]
+    parser = _Parser(
+        prog="sif",
+        usage="sif COMMAND ...",
+        description="Reinforcement learning of language models from their own certainty.",
+        epilog="\n".join(["commands:", *lines, "", "sif COMMAND --help tells what a command takes."]),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"sif {__version__}")
+    parser.parse_args(arguments)
+    parser.print_help()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
