@@ -1,0 +1,197 @@
+"""`SIFConfig`: the paper's settings, and every TRL default that the method leans on, pinned.
+
+    SIFConfig(output_dir="runs/mine", num_windows=10, window_size=100, min_stride=50)
+
+Sources in the help texts: "paper" means stated there (Method, appendices B and C), "ours" a choice where the paper is
+silent. TRL's other fields (vLLM, LoRA, logging, …) keep their meaning; docs/recipes.md lists what a recipe may set.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import warnings
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import torch
+from trl import GRPOConfig
+
+from sif_trainer.feedback.sif import SIFRule
+from sif_trainer.trainer.batch import plan_batch
+
+SUPPORTED_LOSSES = ("grpo", "dr_grpo", "dapo")
+
+
+def _setting(default: Any, help: str) -> Any:
+    return field(default=default, metadata={"help": help})
+
+
+@dataclass
+class SIFConfig(GRPOConfig):
+    """Settings of `SIFTrainer`: all of `GRPOConfig`, with the fields below added or pinned.
+
+    Raises:
+        ValueError: for a combination under which the method cannot work, with the reason and the nearest valid value.
+    """
+
+    # --- the vote -----------------------------------------------------------------------------------------------
+    num_windows: int = _setting(10, "K, windows per ranked profile (paper: 10).")
+    window_size: int = _setting(100, "w, tokens per window (paper: 100).")
+    min_stride: int = _setting(
+        50, "s, tokens between window starts in the shortest eligible response; L_min = w + s (K-1) (paper: 50)."
+    )
+    window_wins: int = _setting(8, "tau_w, windows of K in which a response must lead to beat a peer (paper: 8).")
+    peer_win_rate: float = _setting(
+        0.75, "tau_p in (0, 1], fraction of the other eligible responses that a winner must beat (paper: 3/4)."
+    )
+    advantage_epsilon: float = _setting(
+        1e-6, "Added to the group's standard deviation (ours; the paper is silent, verl 1e-6, TRL 1e-4)."
+    )
+    normalize_by: Literal["kept", "all"] = _setting(
+        "kept",
+        "Divide the summed loss of a step by its kept responses or by all its responses (ours; the paper is silent). "
+        "'all' shrinks the step by the keep rate.",
+    )
+
+    # --- the batch ----------------------------------------------------------------------------------------------
+    prompts_per_step: int | None = _setting(
+        None, "Prompts per optimizer step over all processes (paper: 64, the default)."
+    )
+    num_generations: int | None = _setting(8, "G, responses per prompt (paper: 8).")
+    per_device_train_batch_size: int | None = _setting(
+        None, "Completions per device and forward pass; derived (at most 8) unless given."
+    )
+    gradient_accumulation_steps: int | None = _setting(None, "Micro-batches per step; derived unless given.")
+
+    # --- optimisation -------------------------------------------------------------------------------------------
+    learning_rate: float = _setting(3e-6, "Peak learning rate (paper: 3e-6).")
+    lr_scheduler_type: str = _setting("cosine", "Schedule of the learning rate (paper: cosine).")
+    warmup_steps: float = _setting(0.1, "Warm-up: steps, or below 1 a fraction of all steps (paper: 11 of 115).")
+    num_train_epochs: float = _setting(1.0, "Epochs over the prompts (paper: 1).")
+    weight_decay: float = _setting(0.01, "AdamW's weight decay (ours: verl's default; the paper is silent).")
+    max_grad_norm: float = _setting(1.0, "Gradient clipping by norm (ours: verl's default; the paper is silent).")
+    beta: float = _setting(0.005, "Coefficient of the KL term in the loss, k3 estimator (paper: 0.005).")
+    epsilon: float = _setting(0.2, "Clipping range of the ratio (paper: 0.2).")
+    num_iterations: int = _setting(1, "Optimizer passes per generated batch (paper: 1).")
+    loss_type: str = _setting("grpo", "Per-response token mean (paper); 'dr_grpo' and 'dapo' also work with the mask.")
+    scale_rewards: str = _setting("group", "Advantages are standardised within the group (paper).")
+    importance_sampling_level: str = _setting("token", "Ratio per token (paper).")
+    use_bias_correction_kl: bool = _setting(
+        False, "Pinned: TRL's default True multiplies k3 by the ratio, which changes the gradient even on policy."
+    )
+    top_entropy_quantile: float = _setting(1.0, "Pinned: all tokens take part in the loss (paper).")
+
+    # --- rollouts -----------------------------------------------------------------------------------------------
+    temperature: float = _setting(1.0, "Sampling temperature; certainty is computed at the same one (paper: 1).")
+    top_p: float = _setting(1.0, "Pinned: the whole distribution is sampled.")
+    top_k: int = _setting(0, "Pinned: the whole distribution is sampled (0 is off).")
+    min_p: float | None = _setting(None, "Pinned: the whole distribution is sampled.")
+    max_completion_length: int | None = _setting(3072, "Longest response, tokens (paper: 3,072).")
+    mask_truncated_completions: bool = _setting(
+        False, "Truncated responses vote like any other (paper); True makes them not eligible."
+    )
+    disable_dropout: bool = _setting(True, "Pinned: dropout would make the certainty of a response random.")
+    vllm_importance_sampling_mode: str = _setting(
+        "token_truncate", "Pinned: TRL's sequence_mask gives long responses weight 0, which are the only eligible ones."
+    )
+
+    # --- bookkeeping --------------------------------------------------------------------------------------------
+    shuffle_dataset: bool | None = _setting(True, "Prompts are shuffled each epoch, seeded by seed and epoch.")
+    logging_steps: float = _setting(1, "Steps between two records in metrics.jsonl and two health lines.")
+    report_to: None | str | list[str] = _setting("none", "Trackers besides the local records; nothing is sent unless named.")
+    save_steps: float = _setting(10, "Steps between resumable checkpoints; moved to where a generated batch ends.")
+    save_total_limit: int | None = _setting(1, "Resumable checkpoints that are kept.")
+    samples_every: int = _setting(10, "Steps between samples of completions in samples.jsonl; 0 writes none.")
+    num_sampled_groups: int = _setting(2, "Prompt groups per sample of completions.")
+    max_steps_without_update: int = _setting(
+        20, "Stop with advice after this many consecutive steps in which no response was eligible; 0 never stops."
+    )
+
+    def __post_init__(self) -> None:
+        self._check_method()
+        self._plan_batch()
+        if self.bf16 is None and not self.fp16:
+            self.bf16 = torch.cuda.is_available()
+        super().__post_init__()
+        self._align_saves()
+
+    @property
+    def rule(self) -> SIFRule:
+        """The vote's settings as the feedback room takes them."""
+        return SIFRule.from_settings(self)
+
+    def _check_method(self) -> None:
+        min_length = self.rule.min_length
+        if self.max_completion_length is not None and min_length > self.max_completion_length:
+            raise ValueError(
+                f"no response could ever be eligible: the windows need window_size + min_stride * (num_windows - 1) = "
+                f"{self.window_size} + {self.min_stride} * {self.num_windows - 1} = {min_length} tokens, but "
+                f"max_completion_length={self.max_completion_length}; lower window_size or min_stride, or raise the limit"
+            )
+        if self.loss_type not in SUPPORTED_LOSSES:
+            raise ValueError(
+                f"loss_type='{self.loss_type}' does not work with an update mask: "
+                + _LOSS_REASONS.get(self.loss_type, "its denominator has not been checked against dropped responses")
+                + f"; choose one of {', '.join(SUPPORTED_LOSSES)}"
+            )
+        if self.normalize_by not in ("kept", "all"):
+            raise ValueError(f"normalize_by='{self.normalize_by}' must be 'kept' or 'all'")
+        if self.normalize_by == "kept" and (self.entropy_coef != 0 or self.use_adaptive_entropy):
+            raise ValueError(
+                "an entropy bonus would be scaled by the keep rate under normalize_by='kept'; "
+                "set entropy_coef=0 and use_adaptive_entropy=False, or normalize_by='all'"
+            )
+        if self.advantage_epsilon < 0:
+            raise ValueError(f"advantage_epsilon={self.advantage_epsilon} must not be negative")
+        if self.scale_rewards not in ("group", True):
+            raise ValueError(f"scale_rewards={self.scale_rewards!r}: the method standardises within the group; use 'group'")
+
+    def _plan_batch(self) -> None:
+        world_size = int(os.environ.get("WORLD_SIZE", "1"))
+        prompts = self.prompts_per_step
+        if prompts is None and None not in (self.per_device_train_batch_size, self.gradient_accumulation_steps):
+            rows = self.per_device_train_batch_size * self.gradient_accumulation_steps * world_size
+            prompts = max(rows // self.num_generations, 1)
+        plan = plan_batch(
+            64 if prompts is None else prompts,
+            self.num_generations,
+            world_size,
+            self.per_device_train_batch_size,
+            self.gradient_accumulation_steps,
+        )
+        self.prompts_per_step = plan.prompts_per_step
+        self.per_device_train_batch_size = plan.per_device_train_batch_size
+        self.gradient_accumulation_steps = plan.gradient_accumulation_steps
+        self.batch_plan = plan
+        one_step = self.steps_per_generation in (None, plan.gradient_accumulation_steps) and (
+            self.generation_batch_size in (None, plan.prompts_per_step * plan.num_generations)
+        )
+        if not one_step and self.normalize_by == "kept" and self.loss_type != "dapo":
+            raise ValueError(
+                "normalize_by='kept' counts the kept responses of one optimizer step, so a generated batch must be "
+                f"one step: leave steps_per_generation out (it would be {plan.gradient_accumulation_steps}), or use "
+                "loss_type='dapo' or normalize_by='all'"
+            )
+
+    def _align_saves(self) -> None:
+        """A checkpoint inside a generated batch cannot be resumed exactly: the batch is not saved with it."""
+        micro_steps = self.steps_per_generation * self.num_iterations
+        boundary = micro_steps // math.gcd(micro_steps, self.gradient_accumulation_steps)
+        if boundary > 1 and self.save_strategy == "steps" and self.save_steps % boundary:
+            moved = math.ceil(self.save_steps / boundary) * boundary
+            warnings.warn(
+                f"save_steps={self.save_steps} would save inside a generated batch, which lasts {boundary} steps; "
+                f"moved to {moved} so that a resumed run equals a straight one",
+                stacklevel=3,
+            )
+            self.save_steps = moved
+
+
+_LOSS_REASONS = {
+    "bnpo": "it divides by the tokens of each micro-batch, so the update depends on how the batch is split",
+    "cispo": "it clips the weight of the log-probability instead of the ratio, which is another objective",
+    "sapo": "it replaces the clipped ratio of the paper's objective by a soft gate",
+    "vespo": "it weights whole sequences by their ratio, which vanishes for the long responses that are eligible",
+    "luspo": "it sums the tokens of a response, so that long responses dominate instead of counting once",
+}

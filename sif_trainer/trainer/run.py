@@ -1,0 +1,39 @@
+"""One training run from start, or from its last complete checkpoint, to `summary.json`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from sif_trainer.runs.folder import RunFolder
+from sif_trainer.runs.records import Records
+from sif_trainer.trainer.recorder import last_complete_checkpoint
+from sif_trainer.trainer.trainer import SIFTrainer
+from sif_trainer.trainer.validation import Validation
+
+
+def train(
+    trainer: SIFTrainer, folder: RunFolder, measure: Callable[[Any], Mapping[str, Any]] | None = None
+) -> dict[str, Any]:
+    """Train to the end and return the summary.
+
+    Args:
+        trainer: its `args.output_dir` is the run folder's path.
+        folder: the run; going on from its last checkpoint that was written to the end.
+        measure: from the live model to held-out numbers, `accuracy` among them; called at the start and at checkpoints.
+    """
+    if measure is not None:
+        trainer.add_callback(Validation(measure, folder.path, folder.writer))
+    checkpoint = last_complete_checkpoint(folder.path)
+    if checkpoint is not None and folder.writer:
+        print(f"going on from {checkpoint}", file=sys.stderr, flush=True)
+    result = trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint))
+    trainer.save_model(str(folder.path / "last"))
+    summary = {"num_steps": trainer.state.global_step, "seconds": result.metrics["train_runtime"]}
+    validation = list(Records(folder.path / "validation.jsonl", writer=False))
+    if validation:
+        trained = validation[1:] or validation
+        summary |= {"before": validation[0], "after": validation[-1], "best": max(trained, key=lambda r: r["accuracy"])}
+    folder.finish(summary)
+    return summary

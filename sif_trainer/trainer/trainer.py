@@ -1,0 +1,259 @@
+"""`SIFTrainer`: TRL's GRPO trainer that learns from the policy's own certainty, without a reward function.
+
+    trainer = SIFTrainer("Qwen/Qwen2.5-Math-1.5B", args=SIFConfig(output_dir="out"), train_dataset=prompts)
+    trainer.train()
+
+Five small overrides wrap `super()` and copy nothing; trainer/contract.py names all of TRL that they lean on. A response
+whose reward is NaN is not eligible: TRL leaves it out of every group statistic, and the update mask out of the loss.
+"""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from accelerate.utils import is_peft_model
+from datasets import Dataset, IterableDataset
+from torch import Tensor
+from torch.utils.data import Sampler
+from transformers import PrinterCallback
+from trl import GRPOTrainer
+
+from sif_trainer.certainty.head import TokenScores, add_certainty_head, record_certainty
+from sif_trainer.feedback.outcome import GroupOutcome, group_advantages, groups_with_a_difference
+from sif_trainer.feedback.sif import decide, window_votes
+from sif_trainer.trainer.config import SIFConfig
+from sif_trainer.trainer.dataset import prompts_only
+from sif_trainer.trainer.metrics import monitor_metrics, vote_metrics
+from sif_trainer.trainer.recorder import Recorder
+from sif_trainer.trainer.reference import loadable_reference
+from sif_trainer.trainer.sampler import EpochSeededSampler
+from sif_trainer.trainer.scoring import ResponseStatistics, Rollout, response_statistics, score_rollout
+from sif_trainer.trainer.update_mask import apply_update_mask, replace_rows
+
+
+def sif(completions: list[Any], **kwargs: Any) -> list[float]:
+    """Hold the vote's place among TRL's reward functions; `_calculate_rewards` fills its column in."""
+    return [0.0] * len(completions)
+
+
+class SIFTrainer(GRPOTrainer):
+    """Drop-in for `GRPOTrainer`; takes the same arguments.
+
+    Args:
+        model: a causal language model, or its name or path.
+        reward_funcs: monitors, in TRL's signature. They are logged and have weight 0, unless `args.reward_weights`
+            (one number per monitor) gives them weight; then each is standardised within the group, over its eligible
+            responses, and its weighted advantage is added to the vote's. A data set column reaches a monitor only if the
+            monitor names it as a parameter; no other column enters the trainer.
+        args: settings; `SIFConfig()` is the paper's.
+        train_dataset: rows with a `prompt` (text or messages) and, optionally, an `id`.
+
+    Raises:
+        ValueError: for a streamed or multimodal data set, a model whose logits are transformed in an unknown way, and
+            settings that cannot work.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        reward_funcs: Callable[..., Any] | Sequence[Callable[..., Any]] | None = None,
+        args: SIFConfig | None = None,
+        train_dataset: Dataset | None = None,
+        eval_dataset: Any = None,
+        processing_class: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        monitors = [] if reward_funcs is None else [reward_funcs] if callable(reward_funcs) else list(reward_funcs)
+        args = copy.copy(args or SIFConfig())
+        self._weights = [1.0, *(args.reward_weights or [0.0] * len(monitors))]
+        if len(self._weights) != 1 + len(monitors):
+            raise ValueError(f"reward_weights has {len(self._weights) - 1} numbers for {len(monitors)} reward functions")
+        args.reward_weights = self._weights
+        if isinstance(train_dataset, IterableDataset):
+            raise ValueError("a streamed data set has no fixed groups and no length; load it as a `datasets.Dataset`")
+        if train_dataset is not None:
+            train_dataset = prompts_only(train_dataset, monitors)
+        with loadable_reference(model):
+            super().__init__(
+                model,
+                reward_funcs=[sif, *monitors],
+                args=args,
+                train_dataset=train_dataset,
+                eval_dataset=eval_dataset,
+                processing_class=processing_class,
+                **kwargs,
+            )
+        self._scored_model = self.model.get_base_model() if is_peft_model(self.model) else self.model
+        add_certainty_head(self._scored_model, temperature=self.temperature)
+        self.recorder = Recorder(Path(args.output_dir), self.accelerator.is_main_process)
+        self.remove_callback(PrinterCallback)  # the health line says it better
+        self.add_callback(self.recorder)
+
+    # --- rollouts: remember, score, vote --------------------------------------------------------------------------
+
+    def _generate(self, prompts: list[Any]) -> Any:
+        with self._seconds("time/generate"):
+            out = super()._generate(prompts)
+        self._rollout = Rollout(prompt_ids=out[0], completion_ids=out[1], tool_mask=out[2])
+        return out
+
+    def _calculate_rewards(
+        self, inputs: list[dict[str, Any]], prompts: list[Any], completions: list[Any], completion_ids_list: list[Any]
+    ) -> Tensor:
+        table = super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)
+        if not self.model.training:  # evaluation may have one response per prompt: nobody to vote
+            table[:, 0] = torch.nan
+            return table
+        with self._seconds("time/score"):
+            scores = self._token_scores()
+        texts = [c if isinstance(c, str) else " ".join(m["content"] or "" for m in c) for c in completions]
+        rows = response_statistics(scores, self._rollout, self._truncated(), texts, self.args.rule)
+        statistics = ResponseStatistics.from_rows(self.accelerator.gather(rows))
+        self._check_groups(statistics.prompt_hash)
+        self._outcome = self._vote(statistics, table)
+        self._finite = self._local(statistics.finite)
+        table[:, 0] = self._outcome.reward.flatten()
+        monitors = dict(zip(self.reward_func_names[1:], table[:, 1:].unbind(1), strict=True))
+        metrics = {**vote_metrics(statistics, self._outcome), **monitor_metrics(monitors, self._outcome)}
+        for name, value in metrics.items():
+            self._log_metric(name, value)
+        self._sample_completions(inputs, prompts, texts, statistics, monitors)
+        return table
+
+    def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
+        with record_certainty(self._scored_model) as self._tape:
+            batch = super()._generate_and_score_completions(inputs)
+        if not self.model.training:
+            return batch
+        outcome = self._outcome
+        replace_rows(batch, ~self._finite)
+        batch["advantages"] = self._local(outcome.advantage.flatten()).to(batch["advantages"])
+        apply_update_mask(
+            batch,
+            keep=self._local(outcome.keep.flatten()),
+            num_rows=outcome.keep.numel(),
+            num_kept=int(outcome.keep.sum()),
+            loss_type=self.loss_type,
+            normalize_by=self.args.normalize_by,
+            sum_over_processes=lambda count: self.accelerator.gather(count).sum(),
+        )
+        return batch
+
+    def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Tensor:
+        return super()._compute_loss(model, inputs) * inputs.get("loss_scale", 1.0)
+
+    def _get_train_sampler(self, dataset: Dataset | None = None) -> Sampler[int]:
+        return EpochSeededSampler(super()._get_train_sampler(dataset), self.args.seed)
+
+    # --- parts ----------------------------------------------------------------------------------------------------
+
+    def _token_scores(self) -> TokenScores:
+        """(B, T) scores of this process's completions: TRL's own scoring pass where it ran one, else a pass of ours."""
+        rollout, device = self._rollout, self.accelerator.device
+        if self._tape:
+            width = max(len(ids) for ids in rollout.completion_ids)
+            padded = _padded_width(width, self.pad_to_multiple_of)
+            fields = ("log_probs", "entropy", "certainty")
+            parts = {name: torch.cat([getattr(part, name) for part in self._tape]) for name in fields}
+            return TokenScores(**{name: value[:, -padded:][:, :width] for name, value in parts.items()})
+        batch_size = self.args.per_device_train_batch_size
+        with self.accelerator.autocast():
+            return score_rollout(self.model, rollout, self._tokenizer.pad_token_id, batch_size, device)
+
+    def _vote(self, statistics: ResponseStatistics, table: Tensor) -> GroupOutcome:
+        shape = (-1, self.num_generations)
+        eligible = (statistics.length >= self.args.rule.min_length) & statistics.finite
+        if self.mask_truncated_completions:
+            eligible = eligible & ~statistics.truncated
+        profiles = statistics.profile.view(*shape, self.args.num_windows)
+        outcome = decide(profiles, eligible.view(shape), self.args.rule, self.args.advantage_epsilon)
+        for weight, column in zip(self._weights[1:], table[:, 1:].unbind(1), strict=True):
+            if weight:
+                outcome = _add_reward(outcome, weight, column.view(shape), self.args.advantage_epsilon)
+        return outcome
+
+    def _check_groups(self, prompt_hash: Tensor) -> None:
+        groups = prompt_hash.view(-1, self.num_generations)
+        if (groups != groups[:, :1]).any():
+            raise RuntimeError(
+                f"the {self.num_generations} responses of a group do not share one prompt after gathering: the sampler "
+                "or the number of processes changed under the trainer"
+            )
+
+    def _truncated(self) -> list[bool]:
+        ends = {*self.eos_token_ids, self._tokenizer.pad_token_id}
+        return [not ids or ids[-1] not in ends for ids in self._rollout.completion_ids]
+
+    def _local(self, values: Tensor) -> Tensor:
+        """Slice the rows of this process out of (N, …) gathered ones."""
+        num_rows = len(self._rollout.completion_ids)
+        start = self.accelerator.process_index * num_rows
+        return values[start : start + num_rows]
+
+    def _sample_completions(
+        self,
+        inputs: list[dict[str, Any]],
+        prompts: list[Any],
+        texts: list[str],
+        statistics: ResponseStatistics,
+        monitors: dict[str, Tensor],
+    ) -> None:
+        step = self.state.global_step + 1
+        every = self.args.samples_every
+        if not every or (step - 1) % every or not self.accelerator.is_main_process:
+            return
+        outcome, size = self._outcome, self.num_generations
+        for group in range(min(self.args.num_sampled_groups, len(prompts) // size)):
+            votes = window_votes(statistics.profile[group * size : (group + 1) * size].unsqueeze(0))[0]
+            for member in range(size):
+                row = group * size + member
+                eligible = bool(outcome.eligible[group, member])
+                self.recorder.samples.append(
+                    {
+                        "step": step,
+                        "id": inputs[row].get("id"),
+                        "group": group,
+                        "prompt": prompts[row],
+                        "completion": texts[row],
+                        "length": int(statistics.length[row]),
+                        "truncated": bool(statistics.truncated[row]),
+                        "eligible": eligible,
+                        "profile": statistics.profile[row].tolist() if eligible else None,
+                        "windows_won": votes[member].tolist() if eligible else None,
+                        "peer_wins": int(outcome.peer_wins[group, member]) if eligible else None,
+                        "reward": outcome.reward[group, member].item(),
+                        "advantage": outcome.advantage[group, member].item(),
+                        "keep": bool(outcome.keep[group, member]),
+                        **{f"monitor/{name}": values[row].item() for name, values in monitors.items()},
+                    }
+                )
+
+    @contextmanager
+    def _seconds(self, name: str) -> Iterator[None]:
+        start = time.perf_counter()
+        yield
+        if self.model.training:
+            self._log_metric(name, time.perf_counter() - start)
+
+
+def _add_reward(outcome: GroupOutcome, weight: float, reward: Tensor, epsilon: float) -> GroupOutcome:
+    """Add a weighted reward's advantage to the vote's; a group is kept if either has a difference to teach."""
+    scored = outcome.eligible & ~reward.isnan()
+    decided = scored & groups_with_a_difference(reward, scored).unsqueeze(-1)
+    return GroupOutcome(
+        reward=outcome.reward,
+        advantage=outcome.advantage + weight * group_advantages(reward, scored, epsilon),
+        keep=outcome.keep | decided,
+        peer_wins=outcome.peer_wins,
+        margin=outcome.margin,
+    )
+
+
+def _padded_width(width: int, multiple: int | None) -> int:
+    return width if multiple is None else -(-width // multiple) * multiple
