@@ -20,6 +20,8 @@ from sif_trainer.runs.errors import UserError, nearest
 
 COMMANDS = {  # name: (module, what it does)
     "train": ("sif_trainer.cli.train", "train a policy from a recipe, without an answer key"),
+    "grade": ("sif_trainer.cli.grade", "grade answers that were made elsewhere"),
+    "overlap": ("sif_trainer.cli.overlap", "find evaluation problems that stand in the training prompts"),
     "vote": ("sif_trainer.cli.vote", "apply the votes to token certainties of your own"),
 }
 

@@ -8,7 +8,8 @@
 
 `manifest.json` holds command, configuration, seed and, for every start, versions and hardware; `config.yaml` the
 resolved configuration, itself a recipe; `paper_diff.yaml` its difference from the reference. Opening the folder again
-with the same configuration goes on where the run was; with another it is refused. In a distributed run the process of
+with the same configuration goes on where the run was; with another it is refused,
+unless nothing was done there yet. In a distributed run the process of
 rank 0 writes and the others share.
 """
 
@@ -35,6 +36,7 @@ _PACKAGES = (
     "sif-trainer", "torch", "trl", "transformers", "accelerate", "peft", "datasets", "numpy", "vllm", "deepspeed",
 )  # fmt: skip
 _LOCKED: list[TextIO] = []  # open, and so locked, until this process ends
+_OPENING = {"manifest.json", "config.yaml", "paper_diff.yaml"}
 _ANOTHER_FOLDER = "choose another folder with --run"
 
 
@@ -117,6 +119,8 @@ class RunFolder:
             if strangers := sorted(file.name for file in self.path.iterdir() if not file.name.startswith(".")):
                 raise UserError(f"folder {self.path} holds other files ({strangers[0]}) but no run; {_ANOTHER_FOLDER}")
             return new
+        if self._nothing_done():
+            return new
         old = self._read_json("manifest")
         sides = [{"command": m["command"], "seed": m["seed"], **m["config"]} for m in (new, old)]
         if changed := differences(*sides):
@@ -130,6 +134,10 @@ class RunFolder:
                 f"{_ANOTHER_FOLDER}, or give the same settings to go on"
             )
         return old
+
+    def _nothing_done(self) -> bool:
+        """Whether the folder holds no more than what opening it wrote, as after a first attempt that was refused."""
+        return not any(file.name not in _OPENING and not file.name.startswith(".") for file in self.path.iterdir())
 
     @property
     def finished(self) -> bool:

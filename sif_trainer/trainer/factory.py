@@ -46,6 +46,13 @@ class TrainRecipe(PromptSettings):
     validation_split: str = field(default="test", metadata={"help": "Split of the validation source."})
     validation_rule: str | None = field(default=None, metadata={"help": "Rule that grades it; the monitor's if left out."})
     num_validation_prompts: int | None = field(default=None, metadata={"help": "First rows only; all if left out."})
+    num_validation_samples: int = field(
+        default=0,
+        metadata={
+            "help": "Responses per prompt drawn at the training temperature: their mean accuracy is then the accuracy. 0 "
+            "takes one greedy response (paper)."
+        },
+    )
 
 
 def build_config(values: Mapping[str, Any], folder: Path) -> SIFConfig:

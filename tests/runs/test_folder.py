@@ -62,12 +62,18 @@ def test_the_same_configuration_goes_on(tmp_path: Path) -> None:
     ],
 )
 def test_another_configuration_is_refused_by_its_keys(tmp_path: Path, changes: Any, complaint: str) -> None:
-    open_run(tmp_path / "run")
+    open_run(tmp_path / "run").records("metrics").append({"step": 1})
     with pytest.raises(UserError) as error:
         open_run(tmp_path / "run", **changes)
     assert complaint in str(error.value)
     assert "--run" in str(error.value)
     open_run(tmp_path / "run")  # and the folder is as it was
+
+
+def test_a_folder_in_which_nothing_was_done_is_free(tmp_path: Path) -> None:
+    open_run(tmp_path / "run")  # a first attempt, refused for a bad setting before any work
+    run = open_run(tmp_path / "run", config={**CONFIG, "num_steps": 11})
+    assert read_json(run.path / "manifest.json")["config"]["num_steps"] == 11
 
 
 def test_a_finished_run_says_so(tmp_path: Path) -> None:
@@ -87,6 +93,7 @@ def test_what_is_no_run_folder_is_refused(tmp_path: Path) -> None:
         open_run(tmp_path)
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "manifest.json").write_text('{"comm')
+    (tmp_path / "run" / "metrics.jsonl").write_text("")
     with pytest.raises(UserError, match=r"manifest\.json: cannot be read"):
         open_run(tmp_path / "run")
 

@@ -1,0 +1,108 @@
+"""`sif train RECIPE [key=value …]`: train a policy with SIF; also under `accelerate launch -m sif_trainer.cli.main`.
+
+    sif train smoke/quickstart
+    sif train train/smollm2-135m_gsm8k_cpu prompts=my_prompts.jsonl learning_rate=1e-6 --run runs/mine
+
+Calling it again goes on where the run was. Reference answers enter monitors and validation here, and nowhere else.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import os
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+from sif_trainer.runs.errors import UserError
+from sif_trainer.runs.folder import RunFolder
+from sif_trainer.runs.recipe import load_recipe
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what `sif train` takes."""
+    parser.add_argument("recipe", help="a recipe's name, such as smoke/quickstart, or its path")
+    parser.add_argument("overrides", nargs="*", metavar="key=value", help="settings that replace the recipe's")
+    parser.add_argument("--run", metavar="FOLDER", help="the run's folder (default: runs/train/RECIPE)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Train, or go on, or show what a finished run came to."""
+    print("loading torch and trl …", file=sys.stderr, flush=True)
+    _quiet_libraries()
+    from sif_trainer.runs.schema import build
+    from sif_trainer.trainer.config import SIFConfig
+    from sif_trainer.trainer.factory import TrainRecipe, build_config, make_trainer
+    from sif_trainer.trainer.run import train
+
+    values = load_recipe(args.recipe, args.overrides, TrainRecipe, SIFConfig)
+    recipe = build(TrainRecipe, values)
+    path = Path(args.run or f"runs/train/{args.recipe.removeprefix('recipes/').removesuffix('.yaml')}")
+    config = build_config(values, path)
+    folder = RunFolder.open(path, "train", values, reference=_paper(TrainRecipe, SIFConfig), seed=config.seed)
+    if folder.finished:
+        print(f"{path} is finished; name another folder with --run to train again", file=sys.stderr)
+    else:
+        trainer = make_trainer(recipe, config, monitors=_monitors(recipe, config.seed))
+        measure = _measure(recipe, config, trainer.processing_class)
+        train(trainer, folder, measure)
+    if folder.writer:
+        from sif_trainer.report.training import show_training
+
+        show_training(path)
+    return 0
+
+
+def _quiet_libraries() -> None:
+    """Progress bars and notes on renamed arguments drown what a user should read."""
+    os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
+    warnings.filterwarnings("ignore", category=FutureWarning, module="transformers")
+    import datasets
+    import transformers
+
+    transformers.utils.logging.disable_progress_bar()
+    datasets.disable_progress_bars()
+
+
+def _paper(*schemas: type) -> dict[str, Any]:
+    """The paper's recipe: the defaults of the settings."""
+    fields = (field for schema in schemas for field in dataclasses.fields(schema))
+    return {field.name: field.default for field in fields if field.default is not dataclasses.MISSING}
+
+
+def _monitors(recipe: Any, seed: int) -> list[Any]:
+    if recipe.monitor is None:
+        return []
+    from sif_trainer.data.answers import load_answers
+    from sif_trainer.tasks.monitor import accuracy_monitor
+
+    answers = load_answers(recipe.prompts, recipe.answer_column, recipe.prompt_split, recipe.num_prompts, seed)
+    return [accuracy_monitor(answers, recipe.monitor)]
+
+
+def _measure(recipe: Any, config: Any, tokenizer: Any) -> Any:
+    """From the live model to held-out accuracy, on prompts put to it as in training; None without validation."""
+    if recipe.validation is None:
+        return None
+    rule = recipe.validation_rule or recipe.monitor
+    if rule is None:
+        raise UserError("validation needs a rule to grade by: set validation_rule=math, gsm8k, cipher, …")
+    from sif_trainer.data.answers import load_answers
+    from sif_trainer.data.prompts import load_prompts
+    from sif_trainer.evaluation.online import online_measure
+
+    source, split, limit = recipe.validation, recipe.validation_split, recipe.num_validation_prompts
+    held_out = dataclasses.replace(recipe, prompts=source, prompt_split=split, num_prompts=limit)
+    template = config.chat_template_kwargs or {}
+    answers = load_answers(source, recipe.answer_column, split, limit, config.seed)
+    rows = load_prompts(held_out, tokenizer, config.seed, **template).dataset
+    return online_measure(
+        tokenizer,
+        [(row["id"], row["prompt"], answers[row["id"]].gold, rule) for row in rows if row["id"] in answers],
+        max_tokens=config.max_completion_length,
+        num_samples=recipe.num_validation_samples,
+        temperature=config.temperature,
+        chat_template_kwargs=template,
+    )
