@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Train, or go on, or show what a finished run came to."""
     print("loading torch and trl …", file=sys.stderr, flush=True)
-    _quiet_libraries()
+    quiet_libraries()
     from sif_trainer.runs.schema import build
     from sif_trainer.trainer.config import SIFConfig
     from sif_trainer.trainer.factory import TrainRecipe, build_config, make_trainer
@@ -41,13 +41,13 @@ def run(args: argparse.Namespace) -> int:
     recipe = build(TrainRecipe, values)
     path = Path(args.run or f"runs/train/{args.recipe.removeprefix('recipes/').removesuffix('.yaml')}")
     config = build_config(values, path)
-    folder = RunFolder.open(path, "train", values, reference=_paper(TrainRecipe, SIFConfig), seed=config.seed)
+    folder = RunFolder.open(path, "train", values, reference=paper_recipe(TrainRecipe, SIFConfig), seed=config.seed)
     if folder.finished:
         print(f"{path} is finished; name another folder with --run to train again", file=sys.stderr)
     else:
         trainer = make_trainer(recipe, config, monitors=_monitors(recipe, config.seed))
         measure = _measure(recipe, config, trainer.processing_class)
-        train(trainer, folder, measure)
+        folder.finish(train(trainer, folder, measure))
     if folder.writer:
         from sif_trainer.report.training import show_training
 
@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _quiet_libraries() -> None:
+def quiet_libraries() -> None:
     """Progress bars and notes on renamed arguments drown what a user should read."""
     os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
     warnings.filterwarnings("ignore", category=FutureWarning, module="transformers")
@@ -66,7 +66,7 @@ def _quiet_libraries() -> None:
     datasets.disable_progress_bars()
 
 
-def _paper(*schemas: type) -> dict[str, Any]:
+def paper_recipe(*schemas: type) -> dict[str, Any]:
     """The paper's recipe: the defaults of the settings."""
     fields = (field for schema in schemas for field in dataclasses.fields(schema))
     return {field.name: field.default for field in fields if field.default is not dataclasses.MISSING}
@@ -78,7 +78,7 @@ def _monitors(recipe: Any, seed: int) -> list[Any]:
     from sif_trainer.data.answers import load_answers
     from sif_trainer.tasks.monitor import accuracy_monitor
 
-    answers = load_answers(recipe.prompts, recipe.answer_column, recipe.prompt_split, recipe.num_prompts, seed)
+    answers = load_answers(recipe.prompts, recipe.answer_column, recipe.prompt_split, recipe.num_prompts, seed, recipe.data_dir)
     return [accuracy_monitor(answers, recipe.monitor)]
 
 
@@ -96,7 +96,7 @@ def _measure(recipe: Any, config: Any, tokenizer: Any) -> Any:
     source, split, limit = recipe.validation, recipe.validation_split, recipe.num_validation_prompts
     held_out = dataclasses.replace(recipe, prompts=source, prompt_split=split, num_prompts=limit)
     template = config.chat_template_kwargs or {}
-    answers = load_answers(source, recipe.answer_column, split, limit, config.seed)
+    answers = load_answers(source, recipe.answer_column, split, limit, config.seed, recipe.data_dir)
     rows = load_prompts(held_out, tokenizer, config.seed, **template).dataset
     return online_measure(
         tokenizer,

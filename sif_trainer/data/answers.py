@@ -1,11 +1,12 @@
-"""Reference answers by prompt id, from the same sources as the prompts. Monitors, evaluation and the studies read them; training
-never does: `trainer` may not import this module, and a test keeps it so.
+"""Reference answers by prompt id, from the same sources as the prompts. Monitors, evaluation and the studies read
+them; training never does: `trainer` may not import this module, and a test keeps it so.
 
     answers = load_answers("data/train.jsonl.gz")          # {"train/algebra/0.json": Answer("0"), ...}
     accuracy_monitor(answers, rule="math")                 # tasks/monitor.py
 
-A row gives its answer in the column `answer`, `gold`, `ground_truth` or `solution`; of a written-out solution the last box, or what
-follows `####`, is taken. The grader's own fields (`unit`, `type`, `tolerance`, `options`) are kept where a row has them.
+A row gives its answer in the column `answer`, `gold`, `ground_truth` or `solution`; of a written-out solution the last
+box, or what follows `####`, is taken. The grader's own fields (`unit`, `type`, `tolerance`, `options`) are kept where
+a row has them.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ from typing import Any
 from sif_trainer.data.sources import PROCEDURAL_SIZE, read_rows
 from sif_trainer.runs.errors import UserError, require
 from sif_trainer.tasks.extract import last_box
+from sif_trainer.tasks.rules import FIELDS
 
 ANSWER_COLUMNS = ("answer", "gold", "ground_truth", "solution")
-GRADER_FIELDS = ("unit", "type", "tolerance", "options")
 _HASHES = re.compile(r"####\s*(.+?)\s*$")
 
 
@@ -33,7 +34,12 @@ class Answer:
 
 
 def load_answers(
-    source: str, answer_column: str | None = None, split: str = "train", limit: int | None = None, seed: int = 0
+    source: str,
+    answer_column: str | None = None,
+    split: str = "train",
+    limit: int | None = None,
+    seed: int = 0,
+    data_dir: str | None = None,
 ) -> dict[str, Answer]:
     """Answers by id of a prompts source (see `sources.read_rows`); arguments as for the prompts, so that ids agree.
 
@@ -42,13 +48,13 @@ def load_answers(
     kind, _, name = source.partition(":")
     if kind == "reasoning_gym":
         return _procedural(name, limit or PROCEDURAL_SIZE, seed)
-    rows = read_rows(source, split, limit, seed)
+    rows = read_rows(source, split, limit, seed, data_dir)
     columns = (answer_column,) if answer_column else ANSWER_COLUMNS
     answers = {}
     for row in rows:
         text = next((str(row[column]).strip() for column in columns if row.get(column) is not None), "")
         if text:
-            fields = {key: row[key] for key in GRADER_FIELDS if row.get(key) is not None}
+            fields = {key: row[key] for key in FIELDS if row.get(key) is not None}
             answers[row["id"]] = Answer(_final(text), fields)
     if not answers:
         raise UserError(
@@ -68,4 +74,7 @@ def _procedural(name: str, size: int, seed: int) -> dict[str, Answer]:
     """Answers of a reasoning-gym set; its scorer needs the whole entry."""
     gym = require("reasoning_gym", extra="smollm2")
     entries = gym.create_dataset(name, size=size, seed=seed)
-    return {str(number): Answer(str(entry["answer"]), {"dataset": name, "entry": entry}) for number, entry in enumerate(entries)}
+    return {
+        str(number): Answer(str(entry["answer"]), {"dataset": name, "entry": entry})
+        for number, entry in enumerate(entries)
+    }

@@ -1,6 +1,6 @@
 """Prompts for training: ids and messages, nothing else. What is too long is counted and left out, never cut.
 
-    load_prompts(PromptSettings(prompts="train.jsonl"), tokenizer).dataset   # columns: id, prompt
+load_prompts(PromptSettings(prompts="train.jsonl"), tokenizer).dataset   # columns: id, prompt
 """
 
 from __future__ import annotations
@@ -22,16 +22,22 @@ class PromptSettings:
 
     prompts: str = field(
         metadata={
-            "help": "Source of prompts: a JSON-lines file (.gz too), hub:NAME[@REVISION], reasoning_gym:NAME, or cipher."
+            "help": "Source of prompts: a JSON-lines file (.gz too), hub:NAME[@REVISION], reasoning_gym:NAME, "
+            "benchmark:NAME, or cipher."
         }
     )
     prompt_column: str | None = field(
-        default=None, metadata={"help": "Column of the prompt: text, or messages; prompt, problem or question if left out."}
+        default=None,
+        metadata={"help": "Column of the prompt: text, or messages; prompt, problem or question if left out."},
     )
     prompt_split: str = field(default="train", metadata={"help": "Split of a hub data set or of the embedded world."})
+    data_dir: str | None = field(
+        default=None, metadata={"help": "Folder of benchmark files, for benchmark:NAME; the hub if left out."}
+    )
     num_prompts: int | None = field(default=None, metadata={"help": "Use the first rows only; all if left out."})
     max_prompt_length: int = field(
-        default=512, metadata={"help": "Prompts of more tokens are left out and counted, never truncated (paper: 512)."}
+        default=512,
+        metadata={"help": "Prompts of more tokens are left out and counted, never truncated (paper: 512)."},
     )
     system_prompt: str | None = field(default=None, metadata={"help": "Text of the system message, if any."})
     prompt_suffix: str = field(default="", metadata={"help": "Text put behind every prompt, such as how to answer."})
@@ -70,7 +76,7 @@ def load_prompts(settings: PromptSettings, tokenizer: Any, seed: int = 0, **temp
     Raises:
         UserError: a row without a prompt, no rows, a chat without a template, or no prompt short enough.
     """
-    rows = read_rows(settings.prompts, settings.prompt_split, settings.num_prompts, seed)
+    rows = read_rows(settings.prompts, settings.prompt_split, settings.num_prompts, seed, settings.data_dir)
     chat = tokenizer.chat_template is not None if settings.chat is None else settings.chat
     if chat and tokenizer.chat_template is None:
         raise UserError("chat=true, but the tokenizer has no chat template; set chat=false, or use an instruct model")
@@ -81,8 +87,8 @@ def load_prompts(settings: PromptSettings, tokenizer: Any, seed: int = 0, **temp
     fitting = [i for i, length in enumerate(lengths) if length <= settings.max_prompt_length]
     if not fitting:
         raise UserError(
-            f"{settings.prompts}: all {len(rows)} prompts have more than max_prompt_length={settings.max_prompt_length} "
-            f"tokens (the shortest has {min(lengths)}); raise the limit"
+            f"{settings.prompts}: all {len(rows)} prompts have more than "
+            f"max_prompt_length={settings.max_prompt_length} tokens (the shortest has {min(lengths)}); raise the limit"
         )
     return PromptSet(
         dataset=Dataset.from_list([{"id": rows[i]["id"], "prompt": prompts[i]} for i in fitting]),
@@ -108,10 +114,14 @@ def _as_prompt(row: dict[str, Any], column: str, number: int, chat: bool, settin
     value = row.get(column)
     if isinstance(value, list) and value and all(isinstance(m, dict) and {"role", "content"} <= set(m) for m in value):
         if not chat:
-            raise UserError(f"{settings.prompts}, row {number}: the prompt is a chat, but chat is off or has no template")
+            raise UserError(
+                f"{settings.prompts}, row {number}: the prompt is a chat, but chat is off or has no template"
+            )
         return value
     if not isinstance(value, str) or not value:
-        raise UserError(f"{settings.prompts}, row {number}: '{column}' must be a text or a list of messages, not {value!r}")
+        raise UserError(
+            f"{settings.prompts}, row {number}: '{column}' must be a text or a list of messages, not {value!r}"
+        )
     text = value + settings.prompt_suffix
     if not chat:
         return (settings.system_prompt or "") + text

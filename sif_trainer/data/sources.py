@@ -3,6 +3,7 @@
     data/train.jsonl.gz                      JSON lines, gzipped or not
     hub:DigitalLearningGmbH/MATH-lighteval   a data set of the hub; add @REVISION to pin it
     reasoning_gym:chain_sum                  a procedural set of the package reasoning-gym
+    benchmark:aime2025                       a benchmark's problems, as its evaluation puts them
     cipher                                   the embedded world
 
 Every row gets a text `id`: its own, or its number in the source.
@@ -20,7 +21,9 @@ from sif_trainer.runs.records import read_json_lines
 PROCEDURAL_SIZE = 1000
 
 
-def read_rows(source: str, split: str = "train", limit: int | None = None, seed: int = 0) -> list[dict[str, Any]]:
+def read_rows(
+    source: str, split: str = "train", limit: int | None = None, seed: int = 0, data_dir: str | None = None
+) -> list[dict[str, Any]]:
     """Read up to `limit` rows of a source, each with an `id`.
 
     Args:
@@ -28,6 +31,7 @@ def read_rows(source: str, split: str = "train", limit: int | None = None, seed:
         split: of a hub data set; of the embedded world 'train' or 'test', which share no problem.
         limit: rows to read; procedural sources make 1,000 when it is None.
         seed: of procedural sources.
+        data_dir: folder of benchmark files.
 
     Raises:
         UserError: no such source, no rows, two rows of one id.
@@ -37,6 +41,11 @@ def read_rows(source: str, split: str = "train", limit: int | None = None, seed:
         rows = _hub(name, split, limit)
     elif kind == "reasoning_gym" and name:
         rows = _reasoning_gym(name, limit or PROCEDURAL_SIZE, seed)
+    elif kind == "benchmark" and name:
+        from sif_trainer.tasks.load import load_benchmark
+
+        problems = load_benchmark(name, data_dir, limit)
+        rows = ({"id": p.id, "prompt": p.prompt, "answer": p.gold, **p.fields} for p in problems)
     elif source == "cipher":
         from sif_trainer.tasks.cipher import world
 
@@ -62,8 +71,8 @@ def _hub(name: str, split: str, limit: int | None) -> Iterator[dict[str, Any]]:
         dataset = load_dataset(path, split=split, revision=revision or None)
     except (OSError, ValueError, ConnectionError) as error:
         raise UserError(
-            f"the hub data set '{path}' (split '{split}') could not be loaded: {error}; without a connection, save it as "
-            "JSON lines and name the file instead"
+            f"the hub data set '{path}' (split '{split}') could not be loaded: {error}; without a connection, save "
+            "it as JSON lines and name the file instead"
         ) from error
     return iter(dataset.select(range(min(limit or len(dataset), len(dataset)))))
 

@@ -22,7 +22,8 @@ class GroupOutcome:
         advantage: float64; 0 where the response is not eligible or its group is dropped.
         keep: bool; True where the response takes part in the update (policy and KL term).
         peer_wins: int64; number of eligible peers that the response beats.
-        margin: (P,) float64; mean over pairs of eligible responses of |windows won - windows lost|, NaN without a pair.
+        margin: (P,) float64; mean over pairs of eligible responses of |windows won - windows lost|, NaN without a
+        pair.
     """
 
     reward: Tensor

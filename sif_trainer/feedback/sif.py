@@ -13,6 +13,7 @@ from fractions import Fraction
 import torch
 from torch import Tensor
 
+from sif_trainer.feedback.groups import Groups
 from sif_trainer.feedback.outcome import GroupOutcome, group_advantages, groups_with_a_difference
 
 
@@ -71,6 +72,12 @@ class SIFRule:
         return cls(**{field.name: getattr(settings, field.name) for field in fields(cls)})
 
 
+def sif(groups: Groups, rule: SIFRule, epsilon: float) -> GroupOutcome:
+    """Selective Internal Feedback: whoever is long enough votes (spec 1.2), `decide` counts."""
+    eligible = groups.usable & (groups.length >= rule.min_length)
+    return decide(groups.profile, eligible, rule, epsilon)
+
+
 def window_votes(profiles: Tensor) -> Tensor:
     """Count the windows in which response i is strictly higher than j (spec 1.4): (P, G, K) -> (P, G, G) int64.
 
@@ -96,7 +103,9 @@ def decide(profiles: Tensor, eligible: Tensor, rule: SIFRule, epsilon: float = 1
         ValueError: when K of the profiles is not the rule's.
     """
     if profiles.size(-1) != rule.num_windows:
-        raise ValueError(f"profiles have {profiles.size(-1)} windows, but the rule says num_windows={rule.num_windows}")
+        raise ValueError(
+            f"profiles have {profiles.size(-1)} windows, but the rule says num_windows={rule.num_windows}"
+        )
     pair = eligible.unsqueeze(2) & eligible.unsqueeze(1)
     pair = pair & ~torch.eye(eligible.size(-1), dtype=torch.bool, device=eligible.device)
     votes = window_votes(profiles)

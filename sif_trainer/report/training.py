@@ -43,7 +43,7 @@ def training_page(metrics: Sequence[Values], validation: Sequence[Values]) -> st
             [
                 name,
                 str(record["step"]),
-                f"{_percent(record['accuracy'])} ({_percent(record['accuracy_low'])} to {_percent(record['accuracy_high'])})",
+                _interval(record),
                 _percent(record["greedy"]),
                 _percent(record["truncated_rate"]),
                 f"{record['length']:.0f}",
@@ -120,7 +120,12 @@ def _curve(axis: Any, metrics: Sequence[Values], name: str, label: str) -> None:
 
 def _mean(metrics: Sequence[Values], name: str) -> str:
     values = [record[name] for record in metrics if record.get(name) is not None]
-    return f"{sum(values) / len(values):.3f}" if values else "–"
+    return f"{sum(values) / len(values):.3f}" if values else "-"
+
+
+def _interval(record: Values) -> str:
+    low, high = _percent(record["accuracy_low"]), _percent(record["accuracy_high"])
+    return f"{_percent(record['accuracy'])} ({low} to {high})"
 
 
 def _percent(value: float) -> str:

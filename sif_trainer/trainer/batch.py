@@ -1,7 +1,7 @@
 """From "64 prompts a step, 8 responses each" to the batch sizes that TRL and accelerate ask for.
 
-The user states prompts per step and the group size; `plan_batch` derives completions per device and accumulation steps,
-`BatchPlan.explain` says so in a line, and an impossible combination is answered with the nearest possible ones.
+The user states prompts per step and the group size; `plan_batch` derives completions per device and accumulation
+steps, `BatchPlan.explain` says so in a line, and an impossible combination is answered with the nearest possible ones.
 """
 
 from __future__ import annotations
@@ -61,7 +61,8 @@ def plan_batch(
         fitting = [p for p in range(1, prompts_per_step + world_size + 1) if p * num_generations % world_size == 0]
         raise ValueError(
             f"prompts_per_step={prompts_per_step} x num_generations={num_generations} = {rows} completions can't be "
-            f"shared equally by {world_size} processes; nearest valid prompts_per_step: {_nearest(prompts_per_step, fitting)}"
+            f"shared equally by {world_size} processes; nearest valid prompts_per_step: "
+            f"{_nearest(prompts_per_step, fitting)}"
         )
     rows_per_device = rows // world_size
     divisors = [d for d in range(1, rows_per_device + 1) if rows_per_device % d == 0]
@@ -77,8 +78,8 @@ def plan_batch(
     if per_device_train_batch_size not in divisors:
         raise ValueError(
             f"per_device_train_batch_size={per_device_train_batch_size} completions does not divide the "
-            f"{rows_per_device} completions of each process ({prompts_per_step} prompts x {num_generations} responses / "
-            f"{world_size} processes); nearest valid: {_nearest(per_device_train_batch_size, divisors)}"
+            f"{rows_per_device} completions of each process ({prompts_per_step} prompts x {num_generations} responses "
+            f"/ {world_size} processes); nearest valid: {_nearest(per_device_train_batch_size, divisors)}"
         )
     derived = rows_per_device // per_device_train_batch_size
     if gradient_accumulation_steps not in (None, derived):

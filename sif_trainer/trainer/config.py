@@ -17,6 +17,7 @@ from typing import Any, Literal
 import torch
 from trl import GRPOConfig
 
+from sif_trainer.feedback.rules import RULES
 from sif_trainer.feedback.sif import SIFRule
 from sif_trainer.trainer.batch import plan_batch
 
@@ -36,6 +37,7 @@ class SIFConfig(GRPOConfig):
     """
 
     # --- the vote -----------------------------------------------------------------------------------------------
+    feedback: str = _setting("sif", "Rule that turns certainty into reward: 'sif' (paper) or 'intuitor' (baseline).")
     num_windows: int = _setting(10, "K, windows per ranked profile (paper: 10).")
     window_size: int = _setting(100, "w, tokens per window (paper: 100).")
     min_stride: int = _setting(
@@ -58,7 +60,7 @@ class SIFConfig(GRPOConfig):
     prompts_per_step: int | None = _setting(
         None, "Prompts per optimizer step over all processes (paper: 64, the default)."
     )
-    num_generations: int | None = _setting(8, "G, responses per prompt (paper: 8).")
+    num_generations: int = _setting(8, "G, responses per prompt (paper: 8).")
     per_device_train_batch_size: int | None = _setting(
         None, "Completions per device and forward pass; derived (at most 8) unless given."
     )
@@ -93,17 +95,27 @@ class SIFConfig(GRPOConfig):
     )
     disable_dropout: bool = _setting(True, "Pinned: dropout would make the certainty of a response random.")
     vllm_importance_sampling_mode: str = _setting(
-        "token_truncate", "Pinned: TRL's sequence_mask gives long responses weight 0, which are the only eligible ones."
+        "token_truncate",
+        "Pinned: TRL's sequence_mask gives long responses weight 0, which are the only eligible ones.",
     )
 
     # --- bookkeeping --------------------------------------------------------------------------------------------
     shuffle_dataset: bool | None = _setting(True, "Prompts are shuffled each epoch, seeded by seed and epoch.")
     logging_steps: float = _setting(1, "Steps between two records in metrics.jsonl and two health lines.")
-    report_to: None | str | list[str] = _setting("none", "Trackers besides the local records; nothing is sent unless named.")
+    report_to: str | list[str] | None = _setting(  # noqa: RUF009
+        "none", "Trackers besides the local records; nothing is sent unless named."
+    )
     save_steps: float = _setting(10, "Steps between resumable checkpoints; moved to where a generated batch ends.")
     save_total_limit: int | None = _setting(1, "Resumable checkpoints that are kept.")
     samples_every: int = _setting(10, "Steps between samples of completions in samples.jsonl; 0 writes none.")
     num_sampled_groups: int = _setting(2, "Prompt groups per sample of completions.")
+    health: Literal["off", "warn", "stop", "rollback"] = _setting(
+        "warn",
+        "On signs of collapse (docs/footguns.md): warn, stop, or stop and return to the last healthy checkpoint.",
+    )
+    health_thresholds: dict[str, float] | None = _setting(  # noqa: RUF009
+        None, "Replaces thresholds of trainer/health.py by name."
+    )
     max_steps_without_update: int = _setting(
         20, "Stop with advice after this many consecutive steps in which no response was eligible; 0 never stops."
     )
@@ -111,7 +123,7 @@ class SIFConfig(GRPOConfig):
     def __post_init__(self) -> None:
         self._check_method()
         self._plan_batch()
-        if self.bf16 is None and not self.fp16:
+        if self.bf16 is None and not self.fp16:  # type: ignore[has-type]
             self.bf16 = torch.cuda.is_available()
         super().__post_init__()
         self._align_saves()
@@ -122,12 +134,19 @@ class SIFConfig(GRPOConfig):
         return SIFRule.from_settings(self)
 
     def _check_method(self) -> None:
+        if self.feedback not in RULES:
+            raise ValueError(f"feedback='{self.feedback}' is no rule; choose one of {', '.join(RULES)}")
         min_length = self.rule.min_length
-        if self.max_completion_length is not None and min_length > self.max_completion_length:
+        if (
+            self.feedback == "sif"
+            and self.max_completion_length is not None
+            and min_length > self.max_completion_length
+        ):
             raise ValueError(
                 f"no response could ever be eligible: the windows need window_size + min_stride * (num_windows - 1) = "
                 f"{self.window_size} + {self.min_stride} * {self.num_windows - 1} = {min_length} tokens, but "
-                f"max_completion_length={self.max_completion_length}; lower window_size or min_stride, or raise the limit"
+                f"max_completion_length={self.max_completion_length}; lower window_size or min_stride, or raise "
+                "the limit"
             )
         if self.loss_type not in SUPPORTED_LOSSES:
             raise ValueError(
@@ -145,12 +164,14 @@ class SIFConfig(GRPOConfig):
         if self.advantage_epsilon < 0:
             raise ValueError(f"advantage_epsilon={self.advantage_epsilon} must not be negative")
         if self.scale_rewards not in ("group", True):
-            raise ValueError(f"scale_rewards={self.scale_rewards!r}: the method standardises within the group; use 'group'")
+            raise ValueError(
+                f"scale_rewards={self.scale_rewards!r}: the method standardises within the group; use 'group'"
+            )
 
     def _plan_batch(self) -> None:
         world_size = int(os.environ.get("WORLD_SIZE", "1"))
         prompts = self.prompts_per_step
-        if prompts is None and None not in (self.per_device_train_batch_size, self.gradient_accumulation_steps):
+        if prompts is None and self.per_device_train_batch_size and self.gradient_accumulation_steps:
             rows = self.per_device_train_batch_size * self.gradient_accumulation_steps * world_size
             prompts = max(rows // self.num_generations, 1)
         plan = plan_batch(
@@ -177,7 +198,7 @@ class SIFConfig(GRPOConfig):
     def _align_saves(self) -> None:
         """A checkpoint inside a generated batch cannot be resumed exactly: the batch is not saved with it."""
         micro_steps = self.steps_per_generation * self.num_iterations
-        boundary = micro_steps // math.gcd(micro_steps, self.gradient_accumulation_steps)
+        boundary = micro_steps // math.gcd(micro_steps, self.batch_plan.gradient_accumulation_steps)
         if boundary > 1 and self.save_strategy == "steps" and self.save_steps % boundary:
             moved = math.ceil(self.save_steps / boundary) * boundary
             warnings.warn(

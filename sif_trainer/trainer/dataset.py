@@ -1,7 +1,7 @@
 """What of a data set may enter the trainer: `prompt`, `id`, and the columns that a monitor names.
 
-TRL hands every column to every reward function, reference answers included. Here a column that nobody asked for by name
-is dropped before the trainer sees it.
+TRL hands every column to every reward function, reference answers included. Here a column that nobody asked for by
+name is dropped before the trainer sees it.
 """
 
 from __future__ import annotations

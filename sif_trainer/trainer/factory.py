@@ -1,11 +1,12 @@
 """From a recipe to a trainer: model, tokenizer, prompts, settings; used by `sif train`, `sif adapt` and the tests.
 
-    recipe = build(TrainRecipe, values)
-    trainer = make_trainer(recipe, build_config(values, folder), monitors=[])
+recipe = build(TrainRecipe, values)
+trainer = make_trainer(recipe, build_config(values, folder), monitors=[])
 """
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -32,25 +33,30 @@ class TrainRecipe(PromptSettings):
     monitor: str | None = field(
         default=None,
         metadata={
-            "help": "Rule that grades the training responses for the log only (accuracy of kept against all responses, "
-            "paper: Table 4); never a reward. 'cipher', 'math', 'gsm8k', …"
+            "help": "Rule that grades the training responses for the log only (accuracy of kept against all "
+            "responses, paper: Table 4); never a reward. 'cipher', 'math', 'gsm8k', …"
         },
     )
     answer_column: str | None = field(
-        default=None, metadata={"help": "Column of the reference answer, for monitor and validation; 'answer' if left out."}
+        default=None,
+        metadata={"help": "Column of the reference answer, for monitor and validation; 'answer' if left out."},
     )
     validation: str | None = field(
         default=None,
-        metadata={"help": "Source of held-out prompts, graded before training and at each checkpoint (paper: MATH test)."},
+        metadata={
+            "help": "Source of held-out prompts, graded before training and at each checkpoint (paper: MATH test)."
+        },
     )
     validation_split: str = field(default="test", metadata={"help": "Split of the validation source."})
-    validation_rule: str | None = field(default=None, metadata={"help": "Rule that grades it; the monitor's if left out."})
+    validation_rule: str | None = field(
+        default=None, metadata={"help": "Rule that grades it; the monitor's if left out."}
+    )
     num_validation_prompts: int | None = field(default=None, metadata={"help": "First rows only; all if left out."})
     num_validation_samples: int = field(
         default=0,
         metadata={
-            "help": "Responses per prompt drawn at the training temperature: their mean accuracy is then the accuracy. 0 "
-            "takes one greedy response (paper)."
+            "help": "Responses per prompt drawn at the training temperature: their mean accuracy is then the "
+            "accuracy. 0 takes one greedy response (paper)."
         },
     )
 
@@ -66,19 +72,33 @@ def build_config(values: Mapping[str, Any], folder: Path) -> SIFConfig:
 
 
 def make_trainer(
-    recipe: TrainRecipe, config: SIFConfig, monitors: Sequence[Callable[..., Any]] = (), **kwargs: Any
+    recipe: TrainRecipe,
+    config: SIFConfig,
+    monitors: Sequence[Callable[..., Any]] = (),
+    repeat_prompts: bool = False,
+    **kwargs: Any,
 ) -> SIFTrainer:
     """Load model and prompts, say what will be trained on what, and return the trainer.
+
+    Args:
+        recipe: model and prompts.
+        config: the trainer's settings.
+        monitors: reward functions that are logged only.
+        repeat_prompts: repeat a set that is smaller than a step until it fills one, as a benchmark of 30 problems must.
+        kwargs: go to `SIFTrainer`.
 
     Raises:
         UserError: for a model, prompts or settings that cannot work.
     """
     model, tokenizer = load_trainable(recipe.model, recipe.dtype)
     prompts = load_prompts(recipe, tokenizer, seed=config.seed, **(config.chat_template_kwargs or {}))
-    if len(prompts.dataset) < config.prompts_per_step:
+    dataset, prompts_per_step = prompts.dataset, config.batch_plan.prompts_per_step
+    if repeat_prompts:
+        dataset = dataset.repeat(math.ceil(prompts_per_step / len(dataset)))
+    if len(dataset) < prompts_per_step:
         raise UserError(
-            f"{recipe.prompts}: {len(prompts.dataset)} prompts are fewer than prompts_per_step={config.prompts_per_step}, "
-            "so that an epoch has no step; lower prompts_per_step or give more prompts"
+            f"{recipe.prompts}: {len(dataset)} prompts are fewer than prompts_per_step={prompts_per_step}, so that an epoch has no step; lower it or give "
+            "more prompts"
         )
     if not config.distributed_state or config.distributed_state.is_main_process:
         for line in explain(recipe, config, prompts, tokenizer):
@@ -88,7 +108,7 @@ def make_trainer(
             model,
             reward_funcs=list(monitors),
             args=config,
-            train_dataset=prompts.dataset,
+            train_dataset=dataset,
             processing_class=tokenizer,
             **kwargs,
         )
@@ -104,9 +124,9 @@ def explain(recipe: TrainRecipe, config: SIFConfig, prompts: PromptSet, tokenize
         f"batch:   {config.batch_plan.explain()}",
         f"prompts: {prompts.explain()}",
         f"epoch:   {config.batch_plan.explain_epoch(len(prompts.dataset))}",
-        f"votes:   {rule.num_windows} windows of {rule.window_size} tokens; responses of at least {rule.min_length} of at "
-        f"most {config.max_completion_length} tokens are eligible; a win takes {rule.window_wins} windows, a reward "
-        f"{rule.peer_win_rate:g} of the peers",
+        f"votes:   {rule.num_windows} windows of {rule.window_size} tokens; responses of at least {rule.min_length} "
+        f"of at most {config.max_completion_length} tokens are eligible; a win takes {rule.window_wins} windows, a "
+        f"reward {rule.peer_win_rate:g} of the peers",
         f"prompt:  {prompts.rendered!r}",
     ]
 

@@ -39,8 +39,12 @@ def vote_metrics(statistics: ResponseStatistics, outcome: GroupOutcome) -> dict[
 
 
 def monitor_metrics(monitors: Mapping[str, Tensor], outcome: GroupOutcome) -> dict[str, float]:
-    """Compare each monitor's mean over all, kept and winning responses (paper: Table 4); monitors are (N,), NaN = none."""
-    masks = {"all": ~outcome.keep | outcome.keep, "kept": outcome.keep, "winners": outcome.keep & (outcome.reward == 1)}
+    """Compare each monitor's mean over all, kept and winning responses (paper: Table 4); (N,) each, NaN = none."""
+    masks = {
+        "all": ~outcome.keep | outcome.keep,
+        "kept": outcome.keep,
+        "winners": outcome.keep & (outcome.reward == 1),
+    }
     metrics = {}
     for name, values in monitors.items():
         for which, mask in masks.items():

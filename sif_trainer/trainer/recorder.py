@@ -1,7 +1,7 @@
 """Local records of a training run: metrics.jsonl, a sample of completions, one health line per step.
 
-They are written whatever tracker is named in `report_to`, and cut back to the checkpoint when a run is resumed, so that
-a resumed run's records read like a straight run's.
+They are written whatever tracker is named in `report_to`, and cut back to the checkpoint when a run is resumed, so
+that a resumed run's records read like a straight run's.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 
 from sif_trainer.runs.errors import UserError
 from sif_trainer.runs.records import Records
-
-COMPLETE = "COMPLETE"
+from sif_trainer.trainer.checkpoints import COMPLETE, checkpoint_path
 
 
 class Recorder(TrainerCallback):
@@ -59,7 +58,7 @@ class Recorder(TrainerCallback):
     def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Mark the checkpoint: one without the mark was cut off by a kill and is passed over on resume."""
         if self._is_main:
-            (Path(args.output_dir) / f"checkpoint-{state.global_step}" / COMPLETE).touch()
+            (checkpoint_path(Path(args.output_dir), state.global_step) / COMPLETE).touch()
 
     def health_line(self, logs: dict[str, Any], state: TrainerState) -> str:
         """Return one readable line: what was eligible and kept, what the policy looks like, where the time went."""
@@ -81,7 +80,9 @@ class Recorder(TrainerCallback):
                 kept = logs.get(key.removesuffix("all") + "kept")
                 parts.append(f"{key.split('/')[1]} {_number(value)} (kept {_number(kept)})")
         if "time/generate_share" in logs:
-            shares = " ".join(f"{name} {_percent(logs[f'time/{name}_share'])}" for name in ("generate", "score", "update"))
+            shares = " ".join(
+                f"{name} {_percent(logs[f'time/{name}_share'])}" for name in ("generate", "score", "update")
+            )
             parts.append(shares)
         parts.append(f"ETA {int(eta // 60)}:{int(eta % 60):02d}")
         return " | ".join(parts)
@@ -90,12 +91,12 @@ class Recorder(TrainerCallback):
         self._steps_without_eligible = 0 if logs["sif/eligible_rate"] else self._steps_without_eligible + 1
         limit = getattr(args, "max_steps_without_update", 0)
         if limit and self._steps_without_eligible >= limit:
-            rule = args.rule  # type: ignore[attr-defined]
+            length = logs["sif/length"]
             raise UserError(
-                f"no response was eligible in {limit} logged steps: responses are {logs['sif/length']:.0f} tokens long on "
-                f"average, the windows need {rule.min_length}; lower window_size, min_stride or num_windows (for this "
-                f"length, say, window_size={max(int(logs['sif/length'] / 6), 1)} "
-                f"min_stride={max(int(logs['sif/length'] / 20), 1)}), or set max_steps_without_update=0 to go on"
+                f"no response was eligible in {limit} logged steps: responses are {length:.0f} tokens long on average, "
+                f"the windows need {args.rule.min_length}; lower window_size, min_stride or num_windows (for this "
+                f"length, say, window_size={max(int(length / 6), 1)} min_stride={max(int(length / 20), 1)}), or set "
+                "max_steps_without_update=0 to go on"
             )
 
 
@@ -109,15 +110,9 @@ def add_time_shares(logs: dict[str, Any]) -> None:
         logs["time/update_share"] = max(1 - (generate + score) / total, 0.0)
 
 
-def last_complete_checkpoint(folder: Path) -> Path | None:
-    """Return the newest checkpoint that was written to the end, or None."""
-    marked = [path.parent for path in folder.glob(f"checkpoint-*/{COMPLETE}")]
-    return max(marked, key=lambda path: int(path.name.rsplit("-", 1)[1]), default=None)
-
-
 def _percent(value: float | None) -> str:
-    return "–" if value is None else f"{100 * value:.0f}%"
+    return "-" if value is None else f"{100 * value:.0f}%"
 
 
 def _number(value: float | None, digits: int = 2) -> str:
-    return "–" if value is None else f"{value:.{digits}f}"
+    return "-" if value is None else f"{value:.{digits}f}"

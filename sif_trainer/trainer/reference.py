@@ -1,8 +1,8 @@
 """A reference policy for models that came from no checkpoint folder.
 
-TRL builds the KL term's reference by loading `model.config._name_or_path` once more. A model made in memory, or read from
-a GGUF file, has nothing there that could be loaded; its reference is a copy of itself. Goes away when TRL accepts a
-reference model as an argument.
+TRL builds the KL term's reference by loading `model.config._name_or_path` once more. A model made in memory, or read
+from a GGUF file, has nothing there that could be loaded; its reference is a copy of itself. Goes away when TRL
+accepts a reference model as an argument.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One training run from start, or from its last complete checkpoint, to `summary.json`."""
+"""One training run, from its start or its last complete checkpoint to the trained model and a summary."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Any
 
 from sif_trainer.runs.folder import RunFolder
 from sif_trainer.runs.records import Records
-from sif_trainer.trainer.recorder import last_complete_checkpoint
+from sif_trainer.trainer.checkpoints import copy_model, last_complete_checkpoint
+from sif_trainer.trainer.health import Health
 from sif_trainer.trainer.trainer import SIFTrainer
 from sif_trainer.trainer.validation import Validation
 
@@ -21,8 +22,14 @@ def train(
     Args:
         trainer: its `args.output_dir` is the run folder's path.
         folder: the run; going on from its last checkpoint that was written to the end.
-        measure: from the live model to held-out numbers, `accuracy` among them; called at the start and at checkpoints.
+        measure: from the live model to held-out numbers, `accuracy` among them; called at the start and at
+        checkpoints.
     """
+    config = trainer.args
+    health = None
+    if config.health != "off":
+        health = Health(config.health, folder.path, folder.writer, thresholds=config.health_thresholds)
+        trainer.add_callback(health)
     if measure is not None:
         trainer.add_callback(Validation(measure, folder.path, folder.writer))
     checkpoint = last_complete_checkpoint(folder.path)
@@ -31,9 +38,16 @@ def train(
     result = trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint))
     trainer.save_model(str(folder.path / "last"))
     summary = {"num_steps": trainer.state.global_step, "seconds": result.metrics["train_runtime"]}
+    if health is not None and health.collapsed_at is not None:
+        summary["collapsed_at"] = health.collapsed_at
+        if config.health == "rollback" and folder.writer and (folder.path / "healthy").exists():
+            copy_model(folder.path / "healthy", folder.path / "last")
     validation = list(Records(folder.path / "validation.jsonl", writer=False))
     if validation:
         trained = validation[1:] or validation
-        summary |= {"before": validation[0], "after": validation[-1], "best": max(trained, key=lambda r: r["accuracy"])}
-    folder.finish(summary)
+        summary |= {
+            "before": validation[0],
+            "after": validation[-1],
+            "best": max(trained, key=lambda r: r["accuracy"]),
+        }
     return summary

@@ -1,7 +1,8 @@
-"""Prompt order as a function of seed and epoch alone, so that a resumed run draws what a straight run would have drawn.
+"""Prompt order as a function of seed and epoch alone, so that a resumed run draws what a straight run would have
+drawn.
 
-TRL's sampler advances a private generator from epoch to epoch; a resumed run would replay the first epoch's order. Goes
-away when TRL's own sampler has `set_epoch`.
+TRL's sampler advances a private generator from epoch to epoch; a resumed run would replay the first epoch's order.
+Goes away when TRL's own sampler has `set_epoch`.
 """
 
 from __future__ import annotations

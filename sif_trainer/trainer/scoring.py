@@ -1,6 +1,7 @@
 """From rollout token ids to what a vote needs: one no-gradient pass, then a fixed row of numbers per response.
 
-Only that row, `num_windows + len(STATISTICS)` floats, is gathered between processes; token certainties never leave theirs.
+Only that row, `num_windows + len(STATISTICS)` floats, is gathered between processes; token certainties never leave
+theirs.
 
 Shapes: B completions of this process, T their longest length, P padded prompt length, K windows.
 """
@@ -58,8 +59,8 @@ def score_rollout(
 ) -> TokenScores:
     """Score every completion token through the (wrapped) model that carries a certainty head.
 
-    Rows are sorted by length first, so that short ones are not padded to the longest of the whole rollout. Every process
-    runs ceil(B / batch_size) forwards, whatever its rows are: sharded models hang otherwise.
+    Rows are sorted by length first, so that short ones are not padded to the longest of the whole rollout. Every
+    process runs ceil(B / batch_size) forwards, whatever its rows are: sharded models hang otherwise.
 
     Returns:
         Log-probability, entropy and certainty, each (B, T) fp32, zero on padding and tool tokens.

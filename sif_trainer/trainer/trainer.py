@@ -3,8 +3,9 @@
     trainer = SIFTrainer("Qwen/Qwen2.5-Math-1.5B", args=SIFConfig(output_dir="out"), train_dataset=prompts)
     trainer.train()
 
-Five small overrides wrap `super()` and copy nothing; trainer/contract.py names all of TRL that they lean on. A response
-whose reward is NaN is not eligible: TRL leaves it out of every group statistic, and the update mask out of the loss.
+Five small overrides wrap `super()` and copy nothing; trainer/contract.py names all of TRL that they lean on. A
+response whose reward is NaN is not eligible: TRL leaves it out of every group statistic, and the update mask out of
+the loss.
 """
 
 from __future__ import annotations
@@ -25,8 +26,10 @@ from transformers import PrinterCallback
 from trl import GRPOTrainer
 
 from sif_trainer.certainty.head import TokenScores, add_certainty_head, record_certainty
+from sif_trainer.feedback.groups import Groups
 from sif_trainer.feedback.outcome import GroupOutcome, group_advantages, groups_with_a_difference
-from sif_trainer.feedback.sif import decide, window_votes
+from sif_trainer.feedback.rules import RULES
+from sif_trainer.feedback.sif import window_votes
 from sif_trainer.trainer.config import SIFConfig
 from sif_trainer.trainer.dataset import prompts_only
 from sif_trainer.trainer.metrics import monitor_metrics, vote_metrics
@@ -49,8 +52,8 @@ class SIFTrainer(GRPOTrainer):
         model: a causal language model, or its name or path.
         reward_funcs: monitors, in TRL's signature. They are logged and have weight 0, unless `args.reward_weights`
             (one number per monitor) gives them weight; then each is standardised within the group, over its eligible
-            responses, and its weighted advantage is added to the vote's. A data set column reaches a monitor only if the
-            monitor names it as a parameter; no other column enters the trainer.
+            responses, and its weighted advantage is added to the vote's. A data set column reaches a monitor only if
+            the monitor names it as a parameter; no other column enters the trainer.
         args: settings; `SIFConfig()` is the paper's.
         train_dataset: rows with a `prompt` (text or messages) and, optionally, an `id`.
 
@@ -73,7 +76,9 @@ class SIFTrainer(GRPOTrainer):
         args = copy.copy(args or SIFConfig())
         self._weights = [1.0, *(args.reward_weights or [0.0] * len(monitors))]
         if len(self._weights) != 1 + len(monitors):
-            raise ValueError(f"reward_weights has {len(self._weights) - 1} numbers for {len(monitors)} reward functions")
+            raise ValueError(
+                f"reward_weights has {len(self._weights) - 1} numbers for {len(monitors)} reward functions"
+            )
         args.reward_weights = self._weights
         if isinstance(train_dataset, IterableDataset):
             raise ValueError("a streamed data set has no fixed groups and no length; load it as a `datasets.Dataset`")
@@ -154,7 +159,7 @@ class SIFTrainer(GRPOTrainer):
     # --- parts ----------------------------------------------------------------------------------------------------
 
     def _token_scores(self) -> TokenScores:
-        """(B, T) scores of this process's completions: TRL's own scoring pass where it ran one, else a pass of ours."""
+        """(B, T) scores of this process's completions: from TRL's scoring pass where it ran one, else from ours."""
         rollout, device = self._rollout, self.accelerator.device
         if self._tape:
             width = max(len(ids) for ids in rollout.completion_ids)
@@ -168,11 +173,14 @@ class SIFTrainer(GRPOTrainer):
 
     def _vote(self, statistics: ResponseStatistics, table: Tensor) -> GroupOutcome:
         shape = (-1, self.num_generations)
-        eligible = (statistics.length >= self.args.rule.min_length) & statistics.finite
-        if self.mask_truncated_completions:
-            eligible = eligible & ~statistics.truncated
-        profiles = statistics.profile.view(*shape, self.args.num_windows)
-        outcome = decide(profiles, eligible.view(shape), self.args.rule, self.args.advantage_epsilon)
+        usable = statistics.finite & ~statistics.truncated if self.mask_truncated_completions else statistics.finite
+        groups = Groups(
+            profile=statistics.profile.view(*shape, self.args.num_windows),
+            length=statistics.length.view(shape),
+            certainty_mean=statistics.certainty_mean.view(shape),
+            usable=usable.view(shape),
+        )
+        outcome = RULES[self.args.feedback](groups, self.args.rule, self.args.advantage_epsilon)
         for weight, column in zip(self._weights[1:], table[:, 1:].unbind(1), strict=True):
             if weight:
                 outcome = _add_reward(outcome, weight, column.view(shape), self.args.advantage_epsilon)
@@ -182,8 +190,8 @@ class SIFTrainer(GRPOTrainer):
         groups = prompt_hash.view(-1, self.num_generations)
         if (groups != groups[:, :1]).any():
             raise RuntimeError(
-                f"the {self.num_generations} responses of a group do not share one prompt after gathering: the sampler "
-                "or the number of processes changed under the trainer"
+                f"the {self.num_generations} responses of a group do not share one prompt after gathering: the "
+                "sampler or the number of processes changed under the trainer"
             )
 
     def _truncated(self) -> list[bool]:

@@ -5,7 +5,6 @@ A checkpoint is saved first, marked complete, and only then measured, so that a 
 
 from __future__ import annotations
 
-import shutil
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -14,9 +13,7 @@ from typing import Any
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from sif_trainer.runs.records import Records
-
-# What a run needs to go on, and a model that is used does not.
-_RESUME_FILES = ("optimizer*", "scheduler*", "scaler*", "rng_state*", "trainer_state.json", "training_args.bin", "COMPLETE")
+from sif_trainer.trainer.checkpoints import checkpoint_path, copy_model
 
 
 class Validation(TrainerCallback):
@@ -57,12 +54,4 @@ class Validation(TrainerCallback):
         shown = " ".join(f"{name} {value:.3f}" for name, value in result.items() if isinstance(value, float))
         print(f"step {step} | validation: {shown}", file=sys.stderr, flush=True)
         if step and result["accuracy"] > max(earlier, default=-1.0):
-            self._keep_best(step)
-
-    def _keep_best(self, step: int) -> None:
-        """Replace `best/` by the checkpoint's model; a kill in between leaves the old one or none, never a half."""
-        best, fresh = self.folder / "best", self.folder / ".best"
-        shutil.rmtree(fresh, ignore_errors=True)
-        shutil.copytree(self.folder / f"checkpoint-{step}", fresh, ignore=shutil.ignore_patterns(*_RESUME_FILES))
-        shutil.rmtree(best, ignore_errors=True)
-        fresh.rename(best)
+            copy_model(checkpoint_path(self.folder, step), self.folder / "best")

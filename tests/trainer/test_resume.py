@@ -1,4 +1,4 @@
-"""A run that is killed and called again must end where a straight run ends, bit for bit, in the first and later epochs."""
+"""A run that is killed and called again ends where a straight run ends, bit for bit, in the first and later epochs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 import tiny
 from safetensors.torch import load_file
 
-from sif_trainer.trainer.recorder import COMPLETE, last_complete_checkpoint
+from sif_trainer.trainer.checkpoints import COMPLETE, last_complete_checkpoint
 
 WORKER = Path(__file__).with_name("resume_worker.py")
 

@@ -1,4 +1,4 @@
-"""What must hold of a whole training step: exact masks, one update however a batch is split, no road for answers or NaN."""
+"""What must hold of a whole step: exact masks, one update however a batch is split, no road for answers or NaN."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ def test_training_writes_metrics_and_samples(tmp_path: Path) -> None:
     assert [record["step"] for record in metrics] == [1, 2, 3]
     for record in metrics:
         assert 0 <= record["sif/keep_rate"] <= record["sif/eligible_rate"] <= 1
-        assert record["time/generate_share"] + record["time/score_share"] + record["time/update_share"] == pytest.approx(1)
+        assert record["time/generate_share"] + record["time/score_share"] + record[
+            "time/update_share"
+        ] == pytest.approx(1)
     samples = read(tmp_path / "samples.jsonl")
     assert {record["step"] for record in samples} == {1, 3}
     assert len(samples) == 2 * 2 * 4
@@ -92,7 +94,12 @@ def test_a_step_that_keeps_nothing_changes_nothing_and_training_goes_on(tmp_path
 
 def test_training_stops_with_advice_when_nothing_is_ever_eligible(tmp_path: Path) -> None:
     trained = tiny.trainer(
-        tmp_path, window_size=12, min_stride=0, rollout_func=tiny.fixed_rollouts, max_steps=9, max_steps_without_update=2
+        tmp_path,
+        window_size=12,
+        min_stride=0,
+        rollout_func=tiny.fixed_rollouts,
+        max_steps=9,
+        max_steps_without_update=2,
     )
     with pytest.raises(UserError, match=r"no response was eligible in 2 logged steps.*need 12.*window_size"):
         trained.train()

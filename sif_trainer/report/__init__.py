@@ -1,0 +1,1 @@
+"""Tables, plots and pages drawn from run folders; nothing here computes a result."""

@@ -1,0 +1,103 @@
+"""Signs of collapse: which histories raise them, and what an alarm does to a run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tiny
+from safetensors.torch import load_file
+
+from sif_trainer.runs.folder import RunFolder
+from sif_trainer.trainer.health import signs_of_collapse
+from sif_trainer.trainer.run import train
+
+HEALTHY = {
+    "sif/certainty_mean": 10.0,
+    "sif/certainty_variance": 4.0,
+    "sif/top_word_share": 0.09,
+    "sif/repetition_rate": 0.05,
+    "sif/entropy": 1.0,
+    "sif/length": 500.0,
+    "sif/keep_rate": 0.3,
+    "kl": 0.01,
+}
+
+
+def signs(**changes: float | None) -> set[str]:
+    later = {**HEALTHY, **{("kl" if name == "kl" else f"sif/{name}"): value for name, value in changes.items()}}
+    return set(signs_of_collapse([HEALTHY] * 5 + [later] * 5, window=5))
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, set()),
+        ({"certainty_mean": 12.0}, set()),  # rising certainty alone is what the method does
+        ({"certainty_variance": 8.0}, set()),
+        ({"certainty_mean": 12.0, "certainty_variance": 8.0}, {"overconfidence"}),
+        ({"top_word_share": 0.2}, {"top_word"}),
+        ({"repetition_rate": 0.3}, {"repetition"}),
+        ({"entropy": 0.1}, {"entropy"}),
+        ({"length": 200.0}, {"length"}),
+        ({"length": 1100.0}, {"length"}),
+        ({"keep_rate": 0.0}, {"keep_rate"}),
+        ({"kl": 2.0}, {"kl"}),
+        ({"entropy": None, "kl": None}, set()),  # not logged: nothing to say
+    ],
+)
+def test_each_sign_has_its_cause(changes: dict[str, float | None], expected: set[str]) -> None:
+    assert signs(**changes) == expected
+
+
+def test_nothing_is_said_before_there_is_something_to_compare() -> None:
+    collapsed = {**HEALTHY, "sif/entropy": 0.0}
+    assert signs_of_collapse([HEALTHY] * 5 + [collapsed] * 4, window=5) == {}
+
+
+def test_thresholds_can_be_replaced() -> None:
+    later = {**HEALTHY, "sif/length": 450.0}
+    assert set(signs_of_collapse([HEALTHY] * 2 + [later] * 2, 2, {**_defaults(), "length_fall": 0.95})) == {"length"}
+
+
+def _defaults() -> dict[str, float]:
+    from sif_trainer.trainer.health import THRESHOLDS
+
+    return THRESHOLDS
+
+
+ALWAYS_ON = {"entropy_fall": 100.0, "length_fall": 100.0}
+
+
+def run(folder: Path, action: str, **thresholds: float) -> dict[str, Any]:
+    trained = tiny.trainer(
+        folder, max_steps=26, num_train_epochs=9, save_strategy="steps", save_steps=2, health=action,
+        health_thresholds=thresholds or None, learning_rate=1e-4,
+    )  # fmt: skip
+    return train(trained, RunFolder.open(folder, "train", {"action": action}))
+
+
+@pytest.mark.parametrize(("action", "last_step"), [("warn", 26), ("stop", 22), ("rollback", 22)])
+def test_an_alarm_acts_as_configured(
+    tmp_path: Path, action: str, last_step: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / action
+    summary = run(folder, action, **ALWAYS_ON)  # two signs from the first comparison, step 20, for three steps
+    assert summary["num_steps"] == last_step
+    assert summary.get("collapsed_at") == (None if action == "warn" else 22)
+    (alarm,) = [json.loads(line) for line in (folder / "health.jsonl").read_text().splitlines()]
+    assert alarm["step"] == 22 and set(alarm["signs"]) == {"entropy", "length"}
+    assert "signs of collapse" in capsys.readouterr().err
+    if action == "rollback":
+        last, healthy = load_file(folder / "last/model.safetensors"), load_file(folder / "healthy/model.safetensors")
+        assert all(last[name].equal(healthy[name]) for name in healthy)
+        assert json.loads((folder / "metrics.jsonl").read_text().splitlines()[-1])["step"] == 22
+        assert not (folder / "healthy" / "optimizer.pt").exists()
+
+
+def test_a_healthy_run_raises_no_alarm(tmp_path: Path) -> None:
+    summary = run(tmp_path / "run", "stop")
+    assert summary["num_steps"] == 26 and "collapsed_at" not in summary
+    assert not (tmp_path / "run" / "health.jsonl").exists()
