@@ -37,7 +37,8 @@ class AdaptRecipe:
     )
     system_prompt: str | None = field(default=None, metadata={"help": "Text of the system message, if any."})
     held_out: list[str] = field(
-        default_factory=list, metadata={"help": "Benchmarks or suites that the checkpoints are evaluated on beside it."}
+        default_factory=list,
+        metadata={"help": "Benchmarks or suites that the checkpoints are evaluated on beside it."},
     )
     eval_num_samples: int = field(default=8, metadata={"help": "n: samples per problem (paper: 8)."})
     eval_k: list[int] = field(default_factory=list, metadata={"help": "Each k of pass@k; n if left out (paper: 8)."})
@@ -68,6 +69,7 @@ def run(args: argparse.Namespace) -> int:
     path = Path(args.run or f"runs/adapt/{name}")
     config = build_config({"max_steps": 80, "save_steps": 20, "save_total_limit": None, **values}, path)
     folder = RunFolder.open(path, "adapt", values, reference=paper_recipe(AdaptRecipe, SIFConfig), seed=config.seed)
+    _exam(recipe, config, recipe.model)  # refuses what cannot be evaluated before anything is trained
     if not folder.finished:
         _adapt(recipe, config, folder)
         rows = _evaluate(recipe, config, folder)
@@ -103,7 +105,6 @@ def _adapt(recipe: AdaptRecipe, config: Any, folder: RunFolder) -> None:
 def _evaluate(recipe: AdaptRecipe, config: Any, folder: RunFolder) -> list[dict[str, Any]]:
     """Evaluate the starting point and the checkpoints of fixed steps; one row per checkpoint and benchmark."""
     from sif_trainer.evaluation.processes import Processes
-    from sif_trainer.evaluation.recipe import EvalRecipe
     from sif_trainer.evaluation.run import evaluate
 
     steps = sorted(int(path.name.rsplit("-", 1)[1]) for path in folder.path.glob("checkpoint-*"))
@@ -111,20 +112,7 @@ def _evaluate(recipe: AdaptRecipe, config: Any, folder: RunFolder) -> list[dict[
     processes = Processes.current()
     rows = []
     for step, model in models.items():
-        exam = EvalRecipe(
-            model=model,
-            suite=[recipe.benchmark, *recipe.held_out],
-            data_dir=recipe.data_dir,
-            limit=recipe.limit,
-            num_samples=recipe.eval_num_samples,
-            k=recipe.eval_k,
-            temperature=recipe.eval_temperature,
-            seed=recipe.eval_seed,
-            max_completion_length=config.max_completion_length,
-            system_prompt=recipe.system_prompt,
-            chat_template_kwargs=config.chat_template_kwargs or {},
-            batch_size=recipe.eval_batch_size,
-        )
+        exam = _exam(recipe, config, model)
         where = RunFolder.open(folder.path / "eval" / f"step-{step}", "eval", exam.settings, seed=exam.seed)
         print(f"evaluating step {step}", file=sys.stderr, flush=True)
         results = evaluate(exam, where, processes)
@@ -134,3 +122,23 @@ def _evaluate(recipe: AdaptRecipe, config: Any, folder: RunFolder) -> list[dict[
                 for name, result in results.benchmarks.items()
             ]
     return rows
+
+
+def _exam(recipe: AdaptRecipe, config: Any, model: str) -> Any:
+    """How a checkpoint is evaluated, on the benchmark and on what was held out."""
+    from sif_trainer.evaluation.recipe import EvalRecipe
+
+    return EvalRecipe(
+        model=model,
+        suite=[recipe.benchmark, *recipe.held_out],
+        data_dir=recipe.data_dir,
+        limit=recipe.limit,
+        num_samples=recipe.eval_num_samples,
+        k=recipe.eval_k,
+        temperature=recipe.eval_temperature,
+        seed=recipe.eval_seed,
+        max_completion_length=config.max_completion_length,
+        system_prompt=recipe.system_prompt,
+        chat_template_kwargs=config.chat_template_kwargs or {},
+        batch_size=recipe.eval_batch_size,
+    )

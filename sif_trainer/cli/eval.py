@@ -11,7 +11,7 @@ Calling it again goes on where the run was; a run that is complete prints its ta
 from __future__ import annotations
 
 import argparse
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,13 +27,20 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what `sif eval` takes."""
     parser.add_argument(
-        "settings", nargs="*", metavar="RECIPE key=value", help="a recipe's name or path, and settings that replace its own"
+        "settings",
+        nargs="*",
+        metavar="RECIPE key=value",
+        help="a recipe's name or path, and settings that replace its own",
     )
     parser.add_argument("--model", help="the same as model=…")
     parser.add_argument("--suite", help="the same as suite=…; several names with commas between them")
     parser.add_argument("--data-dir", metavar="FOLDER", help="the same as data_dir=…")
-    parser.add_argument("--run", metavar="FOLDER", help="the run's folder (default: runs/eval/RECIPE, or after model and suite)")
-    parser.add_argument("--export", choices=["lm-eval"], help="write the results in lm-evaluation-harness's layout as well")
+    parser.add_argument(
+        "--run", metavar="FOLDER", help="the run's folder (default: runs/eval/RECIPE, or after model and suite)"
+    )
+    parser.add_argument(
+        "--export", choices=["lm-eval"], help="write the results in lm-evaluation-harness's layout as well"
+    )
     parser.add_argument("--compare", nargs=2, metavar=("A", "B"), help="the paired difference of two finished runs")
     parser.add_argument("--note", help="with --compare: why the two runs may differ in decoding")
 
@@ -53,7 +60,7 @@ def _evaluate(args: argparse.Namespace) -> int:
     recipe = build(EvalRecipe, values)
     processes = Processes.join(recipe.engine_options.get("tensor_parallel_size", 1))
     path = Path(args.run or f"runs/eval/{name}")
-    folder = RunFolder.open(path, "eval", asdict(recipe), reference=_paper(EvalRecipe), seed=recipe.seed)
+    folder = RunFolder.open(path, "eval", recipe.settings, reference=_paper(EvalRecipe), seed=recipe.seed)
     if not folder.finished:
         results = evaluate(recipe, folder, processes)
         if results is not None:
@@ -89,8 +96,8 @@ def _settings(args: argparse.Namespace, schema: type[EvalRecipe]) -> tuple[dict[
 
 def _paper(schema: type[EvalRecipe]) -> dict[str, Any]:
     """The paper's settings: the defaults, as far as there are any."""
-    blank = schema(model="", suite="math500")
-    return {field.name: getattr(blank, field.name) for field in fields(schema) if field.name not in ("model", "suite")}
+    settings = schema(model="", suite="sif12").settings
+    return {name: value for name, value in settings.items() if name != "model"}
 
 
 def _compare(args: argparse.Namespace) -> int:

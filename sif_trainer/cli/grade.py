@@ -2,10 +2,11 @@
 
     sif grade answers.jsonl > grades.jsonl
 
-Each line in holds `pred` and `gold`; optionally `rule` (default math), `kind` ("answer": content of the final box; "response": a
-whole reply; by default a reply where an answer can be found in it), and what the rule needs: `unit`, `type`, `tolerance`,
-`options`, `rtol`. Each line out, in the same order, holds `score` (0 to 1), `verdict` (correct, wrong, unparsable),
-`extracted` (the answer that was compared, or null) and `why`. All lines are checked before the first is graded.
+Each line in holds `pred` and `gold`; optionally `rule` (default math), `kind` ("answer": content of the final box;
+"response": a whole reply; by default a reply where an answer can be found in it), and what the rule needs: `unit`,
+`type`, `tolerance`, `options`, `rtol`. Each line out, in the same order, holds `score` (0 to 1), `verdict` (correct,
+wrong, unparsable), `extracted` (the answer that was compared, or null) and `why`. All lines are checked before the
+first is graded.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ _CHUNK = 256  # lines graded between two writes
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what `sif grade` takes."""
     parser.add_argument("file", metavar="FILE", help="JSON lines with pred and gold; .gz too, - for standard input")
-    parser.add_argument("--rule", default="math", help=f"rule of lines that name none (default: math; {', '.join(RULES)})")
+    parser.add_argument(
+        "--rule", default="math", help=f"rule of lines that name none (default: math; {', '.join(RULES)})"
+    )
 
 
 def run(args: argparse.Namespace) -> int:

@@ -1,8 +1,11 @@
 """`sif jointcore STAGE`: which records of a memory does a decision need?
 
-    sif jointcore exact                                        the benchmark with a perfect judge: Table 1
-    sif jointcore select records.jsonl command="python judge.py"     your records, your judge
-    sif jointcore model jointcore/smollm2                      a policy as the judge of 432 decisions
+    sif jointcore exact                                   the benchmark with a perfect judge: Table 1
+    sif jointcore noise                                   the same with a judge that errs
+    sif jointcore model jointcore/smollm2-135m            a policy as the judge of 432 decisions
+    sif jointcore robust jointcore/smollm2-135m           the same with other omissions and labels
+    sif jointcore compare runs/a runs/b                   paired tests and figures over model runs
+    sif jointcore select FILE command="python judge.py"   your records, your judge
 """
 
 from __future__ import annotations
@@ -62,6 +65,44 @@ def _select(args: argparse.Namespace) -> None:
     print(describe(select_file(file, folder, config, tell=lambda line: print(line, file=sys.stderr))))
 
 
+def _model(args: argparse.Namespace) -> None:
+    from sif_trainer.systems.jointcore.model import ModelRecipe, format_summary, make_judge, run_model
+
+    name, overrides = _target(args, "a recipe")
+    recipe = build(ModelRecipe, load_recipe(name, overrides, ModelRecipe))
+    folder = _open(args, f"jointcore-{Path(name).stem}", asdict(recipe))
+    print(format_summary(run_model(folder, recipe, lambda: make_judge(recipe, folder))))
+
+
+def _robust(args: argparse.Namespace) -> None:
+    from sif_trainer.systems.jointcore.model import ModelRecipe, make_judge
+    from sif_trainer.systems.jointcore.robustness import format_summary, run_robustness
+
+    name, overrides = _target(args, "a recipe")
+    recipe = build(ModelRecipe, load_recipe(name, overrides, ModelRecipe))
+    folder = _open(args, f"jointcore-robust-{Path(name).stem}", asdict(recipe))
+    summary = run_robustness(folder, recipe, lambda: make_judge(recipe, folder))
+    print(format_summary(summary))
+
+    from sif_trainer.systems.jointcore.figures import robustness
+
+    robustness({Path(name).stem: summary}, folder.path / "robustness.png")
+
+
+def _compare(args: argparse.Namespace) -> None:
+    from sif_trainer.systems.jointcore import figures
+    from sif_trainer.systems.jointcore.compare import compare, format_tests, pool, read_runs
+
+    runs = read_runs(args.arguments)
+    folder = _open(args, "jointcore-compare", {"runs": args.arguments})
+    tests = compare(runs)
+    figures.queries_against_recovery(runs, folder.path / "queries_against_recovery.png")
+    figures.families(runs, folder.path / "families.png")
+    folder.finish({"tests": [test._asdict() for test in tests], "pool": pool(runs)})
+    print(format_tests(tests))
+    print(f"figures and summary are in {folder.path}")
+
+
 def _target(args: argparse.Namespace, what: str) -> tuple[str, list[str]]:
     """Return the stage's first argument and its settings."""
     if not args.arguments or "=" in args.arguments[0]:
@@ -73,4 +114,11 @@ def _open(args: argparse.Namespace, name: str, config: dict[str, Any]) -> RunFol
     return RunFolder.open(args.run or f"runs/{name}", command=f"jointcore {args.stage}", config=config)
 
 
-STAGES: dict[str, Callable[[argparse.Namespace], None]] = {"exact": _exact, "noise": _noise, "select": _select}
+STAGES: dict[str, Callable[[argparse.Namespace], None]] = {
+    "exact": _exact,
+    "noise": _noise,
+    "select": _select,
+    "model": _model,
+    "robust": _robust,
+    "compare": _compare,
+}

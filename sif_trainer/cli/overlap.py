@@ -2,8 +2,8 @@
 
     sif overlap math500,omni_math --data-dir data/benchmarks --training data/benchmarks/math_train.jsonl.gz > overlap.jsonl
 
-Each line out holds `benchmark`, `evaluation_id`, `training_id`, `share` and `is_same`; counts go to standard error. The file can
-be given to an evaluation as the problems to leave out.
+Each line out holds `benchmark`, `evaluation_id`, `training_id`, `share` and `is_same`; counts go to standard error.
+The file can be given to an evaluation as the problems to leave out.
 """
 
 from __future__ import annotations
@@ -18,9 +18,15 @@ from sif_trainer.runs.records import strict_json
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what `sif overlap` takes."""
     parser.add_argument("suite", metavar="SUITE", help="suites or benchmarks by name, with commas between them")
-    parser.add_argument("--training", required=True, metavar="SOURCE", help="the training prompts: a JSON-lines file, hub:NAME, …")
-    parser.add_argument("--data-dir", metavar="FOLDER", help="folder of the benchmarks' files; the hub is asked if left out")
-    parser.add_argument("--min-share", type=float, default=0.8, help="runs of ten words that a near copy shares (default: 0.8)")
+    parser.add_argument(
+        "--training", required=True, metavar="SOURCE", help="the training prompts: a JSON-lines file, hub:NAME, …"
+    )
+    parser.add_argument(
+        "--data-dir", metavar="FOLDER", help="folder of the benchmarks' files; the hub is asked if left out"
+    )
+    parser.add_argument(
+        "--min-share", type=float, default=0.8, help="runs of ten words that a near copy shares (default: 0.8)"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
