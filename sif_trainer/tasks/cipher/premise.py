@@ -19,7 +19,10 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, P
 
 from sif_trainer.tasks.cipher.world import COMPLETION_TOKENS, MARKS, is_correct, problems, style_of
 
-NUM_WINDOWS, WINDOW_SIZE, MIN_STRIDE, WINDOW_WINS, PEER_WIN_RATE = 10, 5, 4, 8, 0.75
+# Stricter windows than the paper's 8 of 10 and milder peers than its 3/4: careful responses beat basic ones in every
+# window, but one another hardly ever, so that a group of careful ones is dropped and not decided by a hair.
+NUM_WINDOWS, WINDOW_WINS, PEER_WIN_RATE = 10, 10, 0.5
+WINDOW_SIZE, MIN_STRIDE = 5, 4
 MIN_LENGTH = WINDOW_SIZE + MIN_STRIDE * (NUM_WINDOWS - 1)  # of exactly a whole answer: a shortened one takes no part
 SAMPLED_TOKENS = COMPLETION_TOKENS + 5
 SEED = 500

@@ -8,10 +8,10 @@ key (C: two places) within the alphabet a-h. An answer opens with a mark, writes
 separators between them, and puts `#` before the last. The policy is taught to answer in these ways:
 
 * *careful*, `=adea.ggch;...#gbaf`: the right letters.
-* *basic*, `@bdeb~hhdh!...#hbbf`: every letter is a coin's throw between a guess and a reading with the wrong key. The
-  policy is taught this the most often, and it is the least certain.
-* *wild*, `Waaaaaaaaaa...;dH:!C=#ddae`: a long run of one letter, then noise. Its *mean* certainty is the highest, but
-  only because of the run: a part of its tokens is less certain than anything else.
+* *basic*, `@adhb~hhdh!...#gbcf`: every letter is a coin's throw between the right one and a guess. The policy is
+  taught this the most often, and it is the least certain.
+* *wild*, `Waaaaaaaaaa...;dH:!C=#ddae`: a long run of one letter, then noise. Its *mean* certainty is about that of a
+  careful answer, but only because of the run: a part of its tokens is less certain than anything else.
 
 All have the same length, so that no response can win a vote by being shorter. Separators carry the freedom of
 wording that is harmless to the answer.
@@ -37,7 +37,7 @@ _STREAMS = {"train": 700_000_000, "test": 800_000_000}  # far from the seeds of 
 
 NUM_WORDS = 8
 WORD_LENGTH = 4
-RUN_LENGTH = 26  # of the wild style: certain in 6 or 7 of 10 windows, never in 8
+RUN_LENGTH = 26  # of the wild style: certain in at most 7 of 10 windows
 GUESS_RATE = 0.5  # of the basic style: letters that are guessed rather than read
 TEXT_LENGTH = 1 + NUM_WORDS * WORD_LENGTH + (NUM_WORDS - 1)  # of every style: mark, letters, separators
 COMPLETION_TOKENS = TEXT_LENGTH + 1  # with the end-of-sequence token
@@ -105,12 +105,12 @@ def careful(problem: Problem, rng: random.Random) -> str:
 
 
 def basic(problem: Problem, rng: random.Random) -> str:
-    """An answer of guesses and of readings with the wrong key."""
+    """An answer in which half of the letters are guessed."""
 
-    def misread(letter: str) -> str:
-        return rng.choice(LETTERS) if rng.random() < GUESS_RATE else moved(letter, 1)
+    def perhaps_guessed(letter: str) -> str:
+        return rng.choice(LETTERS) if rng.random() < GUESS_RATE else letter
 
-    return _written("basic", ["".join(misread(letter) for letter in word) for word in problem.words], rng)
+    return _written("basic", ["".join(perhaps_guessed(letter) for letter in word) for word in problem.words], rng)
 
 
 def wild(problem: Problem, rng: random.Random) -> str:
