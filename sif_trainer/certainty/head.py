@@ -86,7 +86,7 @@ def add_certainty_head(model: PreTrainedModel, temperature: float = 1.0, cast_lm
         recording.tape.append(scores)
         return scores
 
-    setattr(model, "forward", types.MethodType(forward, model))  # noqa: B010
+    model.forward = types.MethodType(forward, model)
 
 
 @contextlib.contextmanager
@@ -186,6 +186,6 @@ def _is_scoring_pass(kwargs: dict[str, Any]) -> bool:
 
 
 def _adapters(model: nn.Module) -> set[tuple[object, ...]]:
-    """Which PEFT adapters act: (disabled, names) of the adapter layers. Prompt-learning adapters have none."""
+    """Which PEFT adapters act: (disabled, names) of the adapter layers. Prompt-learning adapters do not show here."""
     layers = (m for m in model.modules() if isinstance(getattr(type(m), "active_adapters", None), property))
     return {(layer.disable_adapters, tuple(layer.active_adapters)) for layer in layers}  # type: ignore[arg-type]

@@ -47,9 +47,18 @@ def ranked_profile(certainty: Tensor, mask: Tensor, num_windows: int, window_siz
     num_rows, num_tokens = certainty.shape
     if num_tokens < window_size:
         return certainty.new_full((num_rows, num_windows), torch.nan, dtype=torch.float64)
-    ranked = certainty.masked_fill(~mask, -torch.inf).sort(dim=-1, descending=True).values
+    ranked = _descending(certainty.masked_fill(~mask, -torch.inf))
     lengths = mask.sum(-1)
     rows = torch.arange(num_rows, device=certainty.device).unsqueeze(-1)
     windows = ranked.unfold(-1, window_size, 1)[rows, window_starts(lengths, num_windows, window_size)]
     unusable = (lengths < window_size) | (mask & ~certainty.isfinite()).any(-1)
     return windows.double().mean(-1).masked_fill(unusable.unsqueeze(-1), torch.nan)
+
+
+def _descending(values: Tensor) -> Tensor:
+    """Sort each row from high to low; on a CPU by numpy, whose sort is several times as fast as torch's."""
+    if values.device.type != "cpu":
+        return values.sort(dim=-1, descending=True).values
+    ascending = (-values).numpy()
+    ascending.sort(axis=-1)
+    return -torch.from_numpy(ascending)

@@ -42,7 +42,8 @@ def score_tokens(
     for i in range(num_parts):
         vocabulary = slice(i * width, (i + 1) * width)
         part = weight[vocabulary].to(hidden.dtype)
-        sum_rows += part.float().sum(0)
+        if transform.softcap is None:
+            sum_rows += part.float().sum(0)
         for start in range(0, num_tokens, TILE_TOKENS):
             tokens = slice(start, start + TILE_TOKENS)
             rows = hidden[tokens]
@@ -69,7 +70,7 @@ def score_tokens(
     log_share = part_log_z - log_z  # log of the probability that a part of the vocabulary holds
     entropy = (log_share.exp() * (part_entropy - log_share)).sum(0)
     if transform.softcap is None:
-        # in slices, since hidden may be in half precision and long
+        # In slices: an fp32 copy of all hidden states could be larger than the tiles.
         sum_logits = torch.cat([rows.float() @ sum_rows for rows in hidden.split(TILE_TOKENS)])
         if bias is not None:
             sum_logits += bias.float().sum()

@@ -58,13 +58,14 @@ class SIFRule:
         return self.window_size + self.min_stride * (self.num_windows - 1)
 
     def wins_needed(self, num_peers: Tensor) -> Tensor:
-        """Return the exact integer ceil(tau_p * num_peers) for an int64 tensor of any shape.
+        """Return the exact integer ceil(tau_p * num_peers), at least 1, for an int64 tensor of any shape.
 
         tau_p is read as the fraction that its decimal stands for, because a product of floats can land just above the
         integer: 0.28 * 25 = 7.000000000000001 would ask for eight wins.
         """
         tau = Fraction(self.peer_win_rate).limit_denominator(1_000_000)
-        return -torch.div(-num_peers * tau.numerator, tau.denominator, rounding_mode="floor")
+        needed = -torch.div(-num_peers * tau.numerator, tau.denominator, rounding_mode="floor")
+        return needed.clamp(min=1)
 
     @classmethod
     def from_settings(cls, settings: object) -> SIFRule:

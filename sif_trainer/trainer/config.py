@@ -69,7 +69,7 @@ class SIFConfig(GRPOConfig):
     # --- optimisation -------------------------------------------------------------------------------------------
     learning_rate: float = _setting(3e-6, "Peak learning rate (paper: 3e-6).")
     lr_scheduler_type: str = _setting("cosine", "Schedule of the learning rate (paper: cosine).")
-    warmup_steps: float = _setting(0.1, "Warm-up: steps, or below 1 a fraction of all steps (paper: 11 of 115).")
+    warmup_steps: float = _setting(0.1, "Warm-up: steps, or below 1 a fraction of all, rounded up (paper: 11 of 115).")
     num_train_epochs: float = _setting(1.0, "Epochs over the prompts (paper: 1).")
     weight_decay: float = _setting(0.01, "AdamW's weight decay (ours: verl's default; the paper is silent).")
     max_grad_norm: float = _setting(1.0, "Gradient clipping by norm (ours: verl's default; the paper is silent).")
@@ -161,6 +161,8 @@ class SIFConfig(GRPOConfig):
                 "an entropy bonus would be scaled by the keep rate under normalize_by='kept'; "
                 "set entropy_coef=0 and use_adaptive_entropy=False, or normalize_by='all'"
             )
+        if self.health not in ("off", "warn", "stop", "rollback"):
+            raise ValueError(f"health='{self.health}' must be 'off', 'warn', 'stop' or 'rollback'")
         if self.advantage_epsilon < 0:
             raise ValueError(f"advantage_epsilon={self.advantage_epsilon} must not be negative")
         if self.scale_rewards not in ("group", True):
@@ -199,6 +201,11 @@ class SIFConfig(GRPOConfig):
         """A checkpoint inside a generated batch cannot be resumed exactly: the batch is not saved with it."""
         micro_steps = self.steps_per_generation * self.num_iterations
         boundary = micro_steps // math.gcd(micro_steps, self.batch_plan.gradient_accumulation_steps)
+        if boundary > 1 and self.save_strategy == "steps" and 0 < self.save_steps < 1:
+            raise ValueError(
+                f"save_steps={self.save_steps} is a fraction of all steps, which may fall inside a generated batch of "
+                f"{boundary} steps; give a number of steps"
+            )
         if boundary > 1 and self.save_strategy == "steps" and self.save_steps % boundary:
             moved = math.ceil(self.save_steps / boundary) * boundary
             warnings.warn(

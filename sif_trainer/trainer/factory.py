@@ -84,7 +84,7 @@ def make_trainer(
         recipe: model and prompts.
         config: the trainer's settings.
         monitors: reward functions that are logged only.
-        repeat_prompts: repeat a set that is smaller than a step until it fills one, as a benchmark of 30 problems must.
+        repeat_prompts: repeat a set that is smaller than a step until it fills one, as a small benchmark must.
         kwargs: go to `SIFTrainer`.
 
     Raises:
@@ -97,8 +97,8 @@ def make_trainer(
         dataset = dataset.repeat(math.ceil(prompts_per_step / len(dataset)))
     if len(dataset) < prompts_per_step:
         raise UserError(
-            f"{recipe.prompts}: {len(dataset)} prompts are fewer than prompts_per_step={prompts_per_step}, so that an epoch has no step; lower it or give "
-            "more prompts"
+            f"{recipe.prompts}: {len(dataset)} prompts are fewer than prompts_per_step={prompts_per_step}, so "
+            "that an epoch has no step; lower it or give more prompts"
         )
     if not config.distributed_state or config.distributed_state.is_main_process:
         for line in explain(recipe, config, prompts, tokenizer):

@@ -79,7 +79,7 @@ class Health(TrainerCallback):
     """Applies `signs_of_collapse` after every logged step and acts on an alarm.
 
     Args:
-        action: 'warn' prints, 'stop' ends training, 'rollback' ends it and makes the last healthy checkpoint the result.
+        action: 'warn' prints, 'stop' ends training, 'rollback' ends it and takes the last healthy checkpoint.
         folder: the run's; alarms go to `health.jsonl`, the last checkpoint without a sign to `healthy/`.
         is_main: whether this process writes.
         window: logged steps that are averaged.

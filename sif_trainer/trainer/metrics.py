@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
+import torch
 from torch import Tensor
 
 from sif_trainer.feedback.outcome import GroupOutcome
@@ -41,7 +42,7 @@ def vote_metrics(statistics: ResponseStatistics, outcome: GroupOutcome) -> dict[
 def monitor_metrics(monitors: Mapping[str, Tensor], outcome: GroupOutcome) -> dict[str, float]:
     """Compare each monitor's mean over all, kept and winning responses (paper: Table 4); (N,) each, NaN = none."""
     masks = {
-        "all": ~outcome.keep | outcome.keep,
+        "all": torch.ones_like(outcome.keep),
         "kept": outcome.keep,
         "winners": outcome.keep & (outcome.reward == 1),
     }

@@ -47,13 +47,14 @@ class Recorder(TrainerCallback):
         **kwargs: Any,
     ) -> None:
         """Append a record and print the health line; stop when no response has been eligible for too long."""
-        if logs is None or "sif/eligible_rate" not in logs:
+        if logs is None or "step_time" not in logs:  # a summary of the run, or an evaluation
             return
         add_time_shares(logs)
         self.metrics.append({"step": state.global_step, **logs})
         if self._is_main:
             print(self.health_line(logs, state), file=sys.stderr, flush=True)
-        self._check_eligible(args, logs)
+        if "sif/eligible_rate" in logs:  # a step that uses a generated batch once more has no vote of its own
+            self._check_eligible(args, logs)
 
     def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Mark the checkpoint: one without the mark was cut off by a kill and is passed over on resume."""
@@ -94,8 +95,8 @@ class Recorder(TrainerCallback):
             length = logs["sif/length"]
             raise UserError(
                 f"no response was eligible in {limit} logged steps: responses are {length:.0f} tokens long on average, "
-                f"the windows need {args.rule.min_length}; lower window_size, min_stride or num_windows (for this "
-                f"length, say, window_size={max(int(length / 6), 1)} min_stride={max(int(length / 20), 1)}), or set "
+                f"the windows need {args.rule.min_length}; lower window_size, min_stride or num_windows (here, say, "
+                f"window_size={max(int(length / 6), 1)} min_stride={max(int(length / 20), 1)}), or set "
                 "max_steps_without_update=0 to go on"
             )
 

@@ -31,6 +31,7 @@ from sif_trainer.feedback.outcome import GroupOutcome, group_advantages, groups_
 from sif_trainer.feedback.rules import RULES
 from sif_trainer.feedback.sif import window_votes
 from sif_trainer.trainer.config import SIFConfig
+from sif_trainer.trainer.contract import check_contract
 from sif_trainer.trainer.dataset import prompts_only
 from sif_trainer.trainer.metrics import monitor_metrics, vote_metrics
 from sif_trainer.trainer.recorder import Recorder
@@ -60,6 +61,7 @@ class SIFTrainer(GRPOTrainer):
     Raises:
         ValueError: for a streamed or multimodal data set, a model whose logits are transformed in an unknown way, and
             settings that cannot work.
+        ImportError: when the installed TRL is not as this class relies on, naming what is not.
     """
 
     def __init__(
@@ -72,8 +74,12 @@ class SIFTrainer(GRPOTrainer):
         processing_class: Any = None,
         **kwargs: Any,
     ) -> None:
-        monitors = [] if reward_funcs is None else [reward_funcs] if callable(reward_funcs) else list(reward_funcs)
+        if breaches := check_contract():
+            raise ImportError("\n".join(breaches))
+        monitors = _as_list(reward_funcs)
         args = copy.copy(args or SIFConfig())
+        if not isinstance(args, SIFConfig):
+            raise TypeError(f"args must be a SIFConfig, not a {type(args).__name__}: the vote's settings are in it")
         self._weights = [1.0, *(args.reward_weights or [0.0] * len(monitors))]
         if len(self._weights) != 1 + len(monitors):
             raise ValueError(
@@ -84,6 +90,12 @@ class SIFTrainer(GRPOTrainer):
             raise ValueError("a streamed data set has no fixed groups and no length; load it as a `datasets.Dataset`")
         if train_dataset is not None:
             train_dataset = prompts_only(train_dataset, monitors)
+        if isinstance(eval_dataset, Dataset):
+            eval_dataset = prompts_only(eval_dataset, monitors)
+        elif isinstance(eval_dataset, dict):
+            eval_dataset = {name: prompts_only(part, monitors) for name, part in eval_dataset.items()}
+        if kwargs.get("reward_processing_classes") is not None:
+            kwargs["reward_processing_classes"] = [None, *_as_list(kwargs["reward_processing_classes"])]
         with loadable_reference(model):
             super().__init__(
                 model,
@@ -95,7 +107,7 @@ class SIFTrainer(GRPOTrainer):
                 **kwargs,
             )
         self._scored_model = self.model.get_base_model() if is_peft_model(self.model) else self.model
-        add_certainty_head(self._scored_model, temperature=self.temperature)
+        add_certainty_head(self._scored_model, self.temperature, args.cast_lm_head_to_fp32)
         self.recorder = Recorder(Path(args.output_dir), self.accelerator.is_main_process)
         self.remove_callback(PrinterCallback)  # the health line says it better
         self.add_callback(self.recorder)
@@ -161,7 +173,7 @@ class SIFTrainer(GRPOTrainer):
     def _token_scores(self) -> TokenScores:
         """(B, T) scores of this process's completions: from TRL's scoring pass where it ran one, else from ours."""
         rollout, device = self._rollout, self.accelerator.device
-        if self._tape:
+        if self._tape and not self.mask_truncated_completions:  # else its pass left truncated responses out
             width = max(len(ids) for ids in rollout.completion_ids)
             padded = _padded_width(width, self.pad_to_multiple_of)
             fields = ("log_probs", "entropy", "certainty")
@@ -248,6 +260,12 @@ class SIFTrainer(GRPOTrainer):
         yield
         if self.model.training:
             self._log_metric(name, time.perf_counter() - start)
+
+
+def _as_list(value: Any) -> list[Any]:
+    if value is None:
+        return []
+    return list(value) if isinstance(value, list | tuple) else [value]
 
 
 def _add_reward(outcome: GroupOutcome, weight: float, reward: Tensor, epsilon: float) -> GroupOutcome:

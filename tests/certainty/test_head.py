@@ -1,7 +1,8 @@
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +10,8 @@ import torch
 import torch.distributed as dist
 from peft import LoraConfig, get_peft_model
 from torch import Tensor, nn
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor import DTensor
 from transformers import AutoModel, AutoModelForSequenceClassification, PretrainedConfig, PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput, CausalLMOutput
 from trl.trainer.utils import add_fused_lm_head, use_adapter
@@ -151,19 +154,24 @@ class TableModel(PreTrainedModel):
         return CausalLMOutput(logits=self.lm_head(self.backbone(input_ids).last_hidden_state))
 
 
-def test_a_token_is_scored_by_the_logits_that_predict_it() -> None:
-    """Position t holds one spike of height 10 (t + 1), on token t + 1, so its scores say which position was read."""
+@pytest.mark.parametrize("autocast", [False, True])
+def test_a_token_is_scored_by_the_logits_that_predict_it(autocast: bool) -> None:
+    """Position t holds one spike of height 10 (t + 1), on token t + 1, so its scores say which position was read.
+
+    With the head in fp32, autocast must round nothing: not the logits, and not what is summed up from them.
+    """
     length, vocab_size = 8, 9
     heights = 10.0 * torch.arange(1, length + 1)
     table = torch.zeros(length, vocab_size)
     table[range(length), range(1, length + 1)] = heights
     model = TableModel(table)
-    add_certainty_head(model)
+    add_certainty_head(model, cast_lm_head_to_fp32=True)
     input_ids = torch.arange(length).unsqueeze(0)  # token t + 1 follows position t
     labels = input_ids.clone()
     labels[:, :3] = -100
 
-    scores = model(input_ids=input_ids, labels=labels, token_scores=True)
+    with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
+        scores = model(input_ids=input_ids, labels=labels, token_scores=True)
     certainty = self_certainty(table)[:-1].unsqueeze(0)
     assert scores.certainty.shape == (1, length - 1)
     assert torch.allclose(scores.certainty[:, 2:], certainty[:, 2:], atol=1e-5)
@@ -203,6 +211,14 @@ def test_bad_models_and_calls_are_refused(batch: Batch, tiny_model: TinyModel) -
         pass
     with pytest.raises(ValueError, match="logits_soft_cap"):
         add_certainty_head(tiny_model("qwen2", logits_soft_cap=30.0))
+    table = TableModel(torch.eye(3))
+    table.base_model_prefix = ""
+    with pytest.raises(ValueError, match="no backbone"):
+        add_certainty_head(table)
+    quantised = TableModel(torch.eye(3))
+    quantised.lm_head.weight = nn.Parameter(torch.eye(3).to(torch.int8), requires_grad=False)
+    with pytest.raises(ValueError, match=r"quantised language-model head \(torch.int8\)"):
+        add_certainty_head(quantised)
     add_certainty_head(model)
     with pytest.raises(ValueError, match="labels"):
         model(input_ids=batch.input_ids, token_scores=True)
@@ -217,7 +233,7 @@ def test_the_projection_is_as_precise_as_trls_own(
     dtype: torch.dtype, cast_lm_head_to_fp32: bool, autocast: bool, batch: Batch, tiny_model: TinyModel
 ) -> None:
     model = tiny_model("qwen2").to(dtype)
-    add_fused_lm_head(model, 0.7, cast_lm_head_to_fp32, outputs=("log_probs", "entropy", "mean_logits"))
+    add_fused_lm_head(model, 0.7, cast_lm_head_to_fp32, outputs=("log_probs", "entropy"))
     add_certainty_head(model, 0.7, cast_lm_head_to_fp32)
     with torch.no_grad(), torch.autocast("cpu", torch.bfloat16, enabled=autocast):
         theirs = model(**batch.kwargs(), fused_lm_head=True)
@@ -272,6 +288,18 @@ def test_the_recording_takes_nothing_but_scoring_passes(batch: Batch, policy: Pr
     assert isinstance(scores, TokenScores)
 
 
+def test_a_pass_that_wants_router_logits_is_left_to_trl(batch: Batch, tiny_model: TinyModel) -> None:
+    model = tiny_model("mixtral", num_local_experts=2)
+    add_fused_lm_head(model)
+    add_certainty_head(model)
+    with record_certainty(model) as tape, torch.no_grad():
+        output = model(**batch.kwargs(), fused_lm_head=True, output_router_logits=True)
+        assert tape == []
+        assert output.aux_loss > 0
+        model(**batch.kwargs(), fused_lm_head=True)
+        assert len(tape) == 1
+
+
 def test_an_error_closes_the_recording(batch: Batch, policy: PreTrainedModel) -> None:
     with pytest.raises(RuntimeError, match="stop"), record_certainty(policy):
         raise RuntimeError("stop")
@@ -304,16 +332,34 @@ def test_the_reference_pass_of_a_peft_model_is_not_recorded(
         assert torch.equal(scores.certainty, old.certainty)
 
 
-def test_through_distributed_data_parallel(batch: Batch, policy: PreTrainedModel, tmp_path: Any) -> None:
-    expected = full_logits_scores(policy, batch, 0.7)
+@pytest.fixture
+def one_process_group(tmp_path: Path) -> Iterator[None]:
     dist.init_process_group("gloo", init_method=f"file://{tmp_path}/store", rank=0, world_size=1)
-    try:
-        wrapped = nn.parallel.DistributedDataParallel(policy)
-        with torch.no_grad():
-            assert_scores_equal(wrapped(**batch.kwargs(), token_scores=True), expected)
-            with record_certainty(policy) as tape:
-                wrapped(**batch.kwargs(), fused_lm_head=True)
-        assert_scores_equal(tape[0], expected)
-        wrapped(**batch.kwargs(), fused_lm_head=True).loss.backward()  # scoring left the wrapper fit for training
-    finally:
-        dist.destroy_process_group()
+    yield
+    dist.destroy_process_group()
+
+
+@pytest.mark.usefixtures("one_process_group")
+def test_through_distributed_data_parallel(batch: Batch, policy: PreTrainedModel) -> None:
+    expected = full_logits_scores(policy, batch, 0.7)
+    wrapped = nn.parallel.DistributedDataParallel(policy)
+    with torch.no_grad():
+        assert_scores_equal(wrapped(**batch.kwargs(), token_scores=True), expected)
+        with record_certainty(policy) as tape:
+            wrapped(**batch.kwargs(), fused_lm_head=True)
+    assert_scores_equal(tape[0], expected)
+    wrapped(**batch.kwargs(), fused_lm_head=True).loss.backward()  # scoring left the wrapper fit for training
+
+
+@pytest.mark.usefixtures("one_process_group")
+@pytest.mark.parametrize("model_type", ["qwen2", "phi"])  # phi: a head with a bias
+def test_a_sharded_head_is_gathered(model_type: str, batch: Batch, tiny_model: TinyModel) -> None:
+    model = tiny_model(model_type)
+    expected = full_logits_scores(model, batch, 0.7)
+    mesh = dist.init_device_mesh("cpu", (1,))
+    fully_shard(model.lm_head, mesh=mesh)  # on its own, so that the model's forward does not gather it
+    fully_shard(model, mesh=mesh)
+    add_certainty_head(model, 0.7)
+    with torch.no_grad():
+        assert_scores_equal(model(**batch.kwargs(), token_scores=True), expected)
+    assert isinstance(model.lm_head.weight, DTensor)

@@ -109,7 +109,7 @@ def test_a_profile_never_rises(row: list[float], num_windows: int) -> None:
 def test_equal_windows_tie_whatever_lies_before_them() -> None:
     """A difference of prefix sums would differ in the last bits, and a strict vote would count it."""
     tail = (torch.rand(50, generator=torch.Generator().manual_seed(0)) * 1e-3).tolist()
-    rows = [[1e7 + 0.5 * k] * 50 + tail for k in range(8)]
+    rows = [[10.0**k] * 50 + tail for k in range(1, 9)]
     last = ranked_profile(*padded(rows), num_windows=2, window_size=50)[:, -1]
     assert (last == last[0]).all()
 

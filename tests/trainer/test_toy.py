@@ -1,8 +1,8 @@
-"""The paper's constructive example with our own trainer: mean certainty as the reward drives a policy through accuracy.
+"""The paper's constructive example with our own trainer: a reward of mean certainty drives a policy through accuracy.
 
-Completions have two tokens. The first is B, C or W, drawn from p_theta(b) proportional to p0(b) exp(theta d_b); only C
-is correct. The second comes from a fixed nu_b with KL(U || nu_b) = d_b. Group-normalised mean certainty pushes theta up
-whatever it is, so greedy accuracy goes from 0 (B) over 1 (C) back to 0 (W).
+Completions have two tokens. The first is B, C or W, drawn from p_theta(b) proportional to p0(b) exp(theta d_b); only
+C is correct. The second comes from a fixed nu_b with KL(U || nu_b) = d_b. Group-normalised mean certainty pushes
+theta up whatever it is, so greedy accuracy goes from 0 (B) over 1 (C) back to 0 (W).
 """
 
 from __future__ import annotations
@@ -22,8 +22,7 @@ from transformers.modeling_outputs import BaseModelOutput, CausalLMOutput
 
 from sif_trainer.certainty.formula import self_certainty
 from sif_trainer.certainty.head import add_certainty_head
-from sif_trainer.feedback.outcome import GroupOutcome, group_advantages
-from sif_trainer.trainer.scoring import ResponseStatistics
+from sif_trainer.feedback.outcome import group_advantages
 from sif_trainer.trainer.trainer import SIFTrainer
 
 B, C, W, PROMPT = range(4)  # the prompt is one token of its own; the head knows only the first three
@@ -89,17 +88,11 @@ def toy(theta: float = 0.0) -> ToyPolicy:
 
 
 class ToyTrainer(SIFTrainer):
-    """`SIFTrainer` with mean certainty (Intuitor's reward) in place of the vote; it remembers each step's rollout."""
+    """`SIFTrainer` that remembers what each step saw."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.history: list[dict[str, Any]] = []
-
-    def _vote(self, statistics: ResponseStatistics, table: Tensor) -> GroupOutcome:
-        reward = statistics.certainty_mean.view(-1, GROUP)
-        everybody = torch.ones_like(reward, dtype=torch.bool)
-        zeros = torch.zeros_like(reward)
-        return GroupOutcome(reward, group_advantages(reward, everybody), everybody, zeros.long(), zeros[:, 0])
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         batch = super()._generate_and_score_completions(inputs)
@@ -131,10 +124,7 @@ def test_theta_only_grows_and_greedy_accuracy_goes_from_0_to_1_to_0(tmp_path: Pa
         toy(),
         args=tiny.config(
             tmp_path,
-            num_windows=1,
-            window_size=1,
-            min_stride=0,
-            window_wins=1,
+            feedback="intuitor",  # mean certainty, and everybody is kept
             num_generations=GROUP,
             prompts_per_step=16,
             per_device_train_batch_size=16 * GROUP,

@@ -181,3 +181,49 @@ def test_streamed_data_and_missing_prompts_are_refused(tmp_path: Path) -> None:
         tiny.trainer(tmp_path, dataset=tiny.prompts().to_iterable_dataset())
     with pytest.raises(ValueError, match="no column 'prompt'; its columns are: id, text"):
         tiny.trainer(tmp_path, dataset=tiny.prompts().rename_column("prompt", "text").remove_columns("answer"))
+
+
+def test_every_step_is_recorded_when_a_batch_is_used_twice(tmp_path: Path) -> None:
+    tiny.trainer(tmp_path, num_iterations=2, max_steps=4, samples_every=0).train()
+    metrics = read(tmp_path / "metrics.jsonl")
+    assert [record["step"] for record in metrics] == [1, 2, 3, 4]
+    assert ["sif/keep_rate" in record for record in metrics] == [True, False, True, False]
+
+
+def test_certainty_comes_out_of_the_scoring_pass_where_there_is_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from sif_trainer.trainer import trainer as module
+
+    measured = {}
+    own_pass = module.score_rollout
+    for num_iterations in (1, 2):
+        calls: list[int] = []
+        monkeypatch.setattr(module, "score_rollout", lambda *args, calls=calls: (calls.append(1), own_pass(*args))[1])
+        folder = tmp_path / str(num_iterations)
+        tiny.trainer(folder, rollout_func=tiny.fixed_rollouts, num_iterations=num_iterations, max_steps=1).train()
+        assert len(calls) == (1 if num_iterations == 1 else 0)
+        measured[num_iterations] = read(folder / "metrics.jsonl")[0]
+    for name in ("sif/certainty_mean", "sif/certainty_variance", "sif/entropy", "sif/keep_rate", "sif/window_margin"):
+        assert measured[1][name] == pytest.approx(measured[2][name], rel=1e-5), name
+
+
+def test_masked_truncated_responses_are_not_eligible_and_still_measured(tmp_path: Path) -> None:
+    measured = {}
+    for num_iterations in (1, 2):  # with two passes TRL scores by itself, and leaves truncated responses out
+        folder = tmp_path / str(num_iterations)
+        trained = tiny.trainer(folder, num_iterations=num_iterations, mask_truncated_completions=True, max_steps=1)
+        trained.train()
+        measured[num_iterations] = read(folder / "metrics.jsonl")[0]
+    assert 0 < measured[1]["sif/truncated_rate"] < 1
+    assert measured[1]["sif/eligible_rate"] <= 1 - measured[1]["sif/truncated_rate"]
+    assert measured[1]["sif/certainty_mean"] == pytest.approx(measured[2]["sif/certainty_mean"], rel=1e-5)
+
+
+def test_settings_of_another_trainer_are_refused(tmp_path: Path) -> None:
+    from trl import GRPOConfig
+
+    from sif_trainer.trainer.trainer import SIFTrainer
+
+    with pytest.raises(TypeError, match="args must be a SIFConfig, not a GRPOConfig"):
+        SIFTrainer(tiny.model(), args=GRPOConfig(output_dir=str(tmp_path), use_cpu=True, bf16=False))
