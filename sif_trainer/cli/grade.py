@@ -57,7 +57,7 @@ def _item(record: dict[str, Any], where: str, rule: str) -> Item:
             record[key] = str(record[key])
         if not isinstance(record[key], str):
             raise UserError(f"{where}: '{key}' must be a text or a number, not {record[key]!r:.60}")
-    kind = record.get("kind") or ("answer" if final_answer(record["pred"]) is None else "response")
+    kind: Any = record.get("kind") or ("answer" if final_answer(record["pred"]) is None else "response")
     fields = {key: record[key] for key in FIELDS if record.get(key) is not None}
     item = Item(record["pred"], record["gold"], record.get("rule", rule), kind, fields)
     try:

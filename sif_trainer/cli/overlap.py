@@ -1,9 +1,9 @@
 """`sif overlap SUITE --training SOURCE`: which evaluation problems stand in the training prompts.
 
-    sif overlap math500,omni_math --data-dir data/benchmarks --training data/benchmarks/math_train.jsonl.gz > overlap.jsonl
+    sif overlap math500,omni_math --data-dir data --training data/math_train.jsonl.gz > overlap.jsonl
 
-Each line out holds `benchmark`, `evaluation_id`, `training_id`, `share` and `is_same`; counts go to standard error.
-The file can be given to an evaluation as the problems to leave out.
+Each line out holds `benchmark`, `evaluation_id`, `training_id`, `share` (of the problem's runs of words) and `is_same`
+(letter for letter); counts go to standard error.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`sif adapt`: trains on a benchmark's prompts alone, evaluates fixed checkpoints, and says that it is transductive."""
+"""`sif adapt`: trains on a benchmark's prompts alone, evaluates fixed checkpoints, says that it is transductive."""
 
 from __future__ import annotations
 

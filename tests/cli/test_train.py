@@ -1,4 +1,4 @@
-"""`sif train` as a user meets it: a tiny policy from a folder, every kind of bad input, and the run folder afterwards."""
+"""`sif train` as a user meets it: a tiny policy from a folder, each kind of bad input, the run folder afterwards."""
 
 from __future__ import annotations
 
@@ -143,4 +143,6 @@ def test_run_folders_that_cannot_be_used(recipe: Path, tmp_path: Path, capsys: p
     assert "cannot write" in refused(capsys, recipe, "--run", "/proc/run")
     run = tmp_path / "run"
     assert sif(capsys, "train", recipe, "--run", run)[0] == 0
-    assert "holds another run: num_windows is 3 there, 4 here" in refused(capsys, recipe, "num_windows=4", "--run", run)
+    assert "holds another run: num_windows is 3 there, 4 here" in refused(
+        capsys, recipe, "num_windows=4", "--run", run
+    )
