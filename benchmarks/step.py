@@ -2,9 +2,10 @@
 
     python benchmarks/step.py [--repeats 5]
 
-Two cases. On policy, TRL needs no old log-probabilities, so that the certainty pass is a forward on top (target: at most
-1.25 x). With two passes per generated batch TRL scores them anyway, and certainty comes out of that pass (target: at most
-1.05 x). Every completion has the same length in both, generated for real. Ratios are of the sums of whole steps.
+Two cases. On policy, TRL needs no old log-probabilities, so that the certainty pass is a forward on top (target: at
+most 1.25 x). With two passes per generated batch TRL scores them anyway, and certainty comes out of that pass
+(target: at most 1.05 x). Every completion has the same length in both, generated for real. Ratios are of the sums of
+whole steps.
 """
 
 from __future__ import annotations
@@ -32,7 +33,9 @@ def parts() -> tuple[Qwen2ForCausalLM, PreTrainedTokenizerFast, Dataset]:
     vocabulary = {f"w{i}": i + 2 for i in range(30_000)} | {"<pad>": 0, "<eos>": 1}
     base = Tokenizer(models.WordLevel(vocabulary, unk_token="<pad>"))
     base.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    tokenizer = PreTrainedTokenizerFast(tokenizer_object=base, pad_token="<pad>", eos_token="<eos>", padding_side="left")
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=base, pad_token="<pad>", eos_token="<eos>", padding_side="left"
+    )
     torch.manual_seed(0)
     model = Qwen2ForCausalLM(
         Qwen2Config(
@@ -115,8 +118,8 @@ def compare(case: str, num_iterations: int, repeats: int, limit: float) -> None:
     ratios = [sif / stock for sif, stock in zip(turns["sif"], turns["stock"], strict=True)]
     shares = " ".join(f"{name} {last[f'time/{name}_share']:.0%}" for name in ("generate", "score", "update"))
     print(
-        f"{case}: stock {statistics.median(turns['stock']):.2f} s, SIF {statistics.median(turns['sif']):.2f} s for {STEPS} "
-        f"steps; ratio median {statistics.median(ratios):.3f}, min {min(ratios):.3f}, max {max(ratios):.3f} "
+        f"{case}: stock {statistics.median(turns['stock']):.2f} s, SIF {statistics.median(turns['sif']):.2f} s for "
+        f"{STEPS} steps; ratio median {statistics.median(ratios):.3f}, min {min(ratios):.3f}, max {max(ratios):.3f} "
         f"(target {limit}); SIF's first step: {shares}",
         flush=True,
     )

@@ -21,7 +21,8 @@ if [ ! -x "$VENV/bin/pip" ]; then
   "$PYTHON" -m venv "$VENV"
 fi
 
-# --no-compile: most modules of these libraries are never imported; what is, Python compiles then.
+# Most modules of these libraries are never imported; those that are, Python compiles and keeps at their first import.
+unset PYTHONDONTWRITEBYTECODE
 install() {
   "$VENV/bin/pip" install -qq --no-compile --progress-bar off --disable-pip-version-check -c "$CONSTRAINTS" "$@"
 }

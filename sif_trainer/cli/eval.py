@@ -11,6 +11,7 @@ Calling it again goes on where the run was; a run that is complete prints its ta
 from __future__ import annotations
 
 import argparse
+import os
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -51,6 +52,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _evaluate(args: argparse.Namespace) -> int:
+    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")  # they drown what a user should read
     from sif_trainer.evaluation.processes import Processes
     from sif_trainer.evaluation.recipe import EvalRecipe
     from sif_trainer.evaluation.run import evaluate

@@ -1,11 +1,11 @@
 """`sif jointcore STAGE`: which records of a memory does a decision need?
 
-    sif jointcore exact                                   the benchmark with a perfect judge: Table 1
-    sif jointcore noise                                   the same with a judge that errs
-    sif jointcore model jointcore/smollm2-135m            a policy as the judge of 432 decisions
-    sif jointcore robust jointcore/smollm2-135m           the same with other omissions and labels
-    sif jointcore compare runs/a runs/b                   paired tests and figures over model runs
-    sif jointcore select FILE command="python judge.py"   your records, your judge
+sif jointcore exact                                   the benchmark with a perfect judge: Table 1
+sif jointcore noise                                   the same with a judge that errs
+sif jointcore model jointcore/smollm2-135m            a policy as the judge of 432 decisions
+sif jointcore robust jointcore/smollm2-135m           the same with other omissions and labels
+sif jointcore compare runs/a runs/b                   paired tests and figures over model runs
+sif jointcore select FILE command="python judge.py"   your records, your judge
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ from sif_trainer.runs.schema import build
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what `sif jointcore` takes."""
     parser.add_argument("stage", metavar="STAGE", help=f"one of {', '.join(STAGES)}")
-    parser.add_argument("arguments", metavar="...", nargs="*", help="the stage's file or recipe, then key=value settings")
+    parser.add_argument(
+        "arguments", metavar="...", nargs="*", help="the stage's file or recipe, then key=value settings"
+    )
     parser.add_argument("--recipe", metavar="RECIPE", help="settings for select, by path or name")
     parser.add_argument("--run", metavar="FOLDER", help="run folder; called again, the command goes on there")
     parser.epilog = __doc__.split("\n\n")[1]

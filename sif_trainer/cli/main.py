@@ -19,11 +19,13 @@ from sif_trainer import __version__
 from sif_trainer.runs.errors import UserError, nearest
 
 COMMANDS = {  # name: (module, what it does)
-    "adapt": ("sif_trainer.cli.adapt", "adapt a model to an unlabeled benchmark and evaluate its checkpoints"),
     "train": ("sif_trainer.cli.train", "train a policy from a recipe, without an answer key"),
+    "adapt": ("sif_trainer.cli.adapt", "adapt a model to an unlabeled benchmark and evaluate its checkpoints"),
+    "eval": ("sif_trainer.cli.eval", "evaluate a model on benchmarks, or compare two evaluations"),
     "grade": ("sif_trainer.cli.grade", "grade answers that were made elsewhere"),
     "overlap": ("sif_trainer.cli.overlap", "find evaluation problems that stand in the training prompts"),
     "vote": ("sif_trainer.cli.vote", "apply the votes to token certainties of your own"),
+    "jointcore": ("sif_trainer.cli.jointcore", "find the records of a memory that a decision needs"),
 }
 
 

@@ -78,7 +78,8 @@ def _monitors(recipe: Any, seed: int) -> list[Any]:
     from sif_trainer.data.answers import load_answers
     from sif_trainer.tasks.monitor import accuracy_monitor
 
-    answers = load_answers(recipe.prompts, recipe.answer_column, recipe.prompt_split, recipe.num_prompts, seed, recipe.data_dir)
+    split, limit = recipe.prompt_split, recipe.num_prompts
+    answers = load_answers(recipe.prompts, recipe.answer_column, split, limit, seed, recipe.data_dir)
     return [accuracy_monitor(answers, recipe.monitor)]
 
 
@@ -96,8 +97,9 @@ def _measure(recipe: Any, config: Any, tokenizer: Any) -> Any:
     source, split, limit = recipe.validation, recipe.validation_split, recipe.num_validation_prompts
     held_out = dataclasses.replace(recipe, prompts=source, prompt_split=split, num_prompts=limit)
     template = config.chat_template_kwargs or {}
-    answers = load_answers(source, recipe.answer_column, split, limit, config.seed, recipe.data_dir)
-    rows = load_prompts(held_out, tokenizer, config.seed, **template).dataset
+    # Seed 0 for every run: runs of several seeds are measured on the same problems.
+    answers = load_answers(source, recipe.answer_column, split, limit, 0, recipe.data_dir)
+    rows = load_prompts(held_out, tokenizer, 0, **template).dataset
     return online_measure(
         tokenizer,
         [(row["id"], row["prompt"], answers[row["id"]].gold, rule) for row in rows if row["id"] in answers],

@@ -14,6 +14,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from sif_trainer.policy.policy import digest
 from sif_trainer.runs.errors import UserError, nearest
 
 
@@ -43,6 +44,15 @@ def locate(spec: str) -> Location:
             raise UserError(f"there is no file '{spec}'")
         return _gguf(Path(spec))
     return Location(spec)
+
+
+def fingerprint(where: Location, commit: str | None, settings: object) -> str:
+    """Return a name that changes with weights (hub commit, or sizes and times of a folder's files) and settings."""
+    weights: object = commit
+    if Path(where.name).is_dir():
+        stats = [(path.name, path.stat()) for path in sorted(Path(where.name).iterdir()) if path.is_file()]
+        weights = [(name, stat.st_size, stat.st_mtime_ns) for name, stat in stats]
+    return f"{where.name}:{digest(weights, where.gguf_file, settings)[:16]}"
 
 
 def load_trainable(spec: str, dtype: str = "auto") -> tuple[Any, Any]:

@@ -1,4 +1,5 @@
-"""What an adaptation came to, for people: `adaptation.md`, `adaptation.png` and the terminal. `sif adapt` ends with it.
+"""What an adaptation came to, for people: `adaptation.md`, `adaptation.png` and the terminal. `sif adapt` ends with
+it.
 
     show_adaptation(Path("runs/adapt/smoke/adapt"))
 
@@ -47,8 +48,8 @@ def adaptation_page(rows: Rows) -> str:
         for row in sorted(rows, key=lambda row: (not row["transductive"], row["benchmark"], row["step"]))
     ]
     note = (
-        "Transductive: trained on these very problems, without their answers. Checkpoints are of fixed steps; none was "
-        "chosen by correctness. Percentages with 95 % intervals over problems."
+        "Transductive: trained on these very problems, without their answers. Checkpoints are of fixed steps; none "
+        "was chosen by correctness. Percentages with 95 % intervals over problems."
     )
     return "\n".join(["# Test-time adaptation", "", *markdown_table(header, cells), "", note, ""])
 

@@ -94,7 +94,7 @@ class Recorder(TrainerCallback):
         if limit and self._steps_without_eligible >= limit:
             length = logs["sif/length"]
             raise UserError(
-                f"no response was eligible in {limit} logged steps: responses are {length:.0f} tokens long on average, "
+                f"no response was eligible in {limit} logged steps: they are {length:.0f} tokens long on average, "
                 f"the windows need {args.rule.min_length}; lower window_size, min_stride or num_windows (here, say, "
                 f"window_size={max(int(length / 6), 1)} min_stride={max(int(length / 20), 1)}), or set "
                 "max_steps_without_update=0 to go on"

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from sif_trainer.cli.main import COMMANDS
+
 ROOT = Path(__file__).parents[2]
 HEAVY = {"accelerate", "datasets", "matplotlib", "numpy", "pandas", "peft", "torch", "transformers", "trl"}
 
@@ -25,8 +27,7 @@ def heavy_modules_after(statement: str) -> set[str]:
         "import sif_trainer; sif_trainer.__version__",
         "from sif_trainer.cli.main import main; main(['--help'])",
         "from sif_trainer.cli.main import main; main(['--version'])",
-        "from sif_trainer.cli.main import main; main(['vote', '--help'])",
-        "from sif_trainer.cli.main import main; main(['train', '--help'])",
+        *(f"from sif_trainer.cli.main import main; main(['{command}', '--help'])" for command in COMMANDS),
         "import sif_trainer.runs.folder, sif_trainer.runs.progress",
     ],
 )

@@ -24,4 +24,6 @@ if __name__ == "__main__":
     )
     trained.train()
     if trained.accelerator.is_main_process:
-        torch.save({"weights": tiny.weights(trained), "world_size": trained.accelerator.num_processes}, folder / "result.pt")
+        torch.save(
+            {"weights": tiny.weights(trained), "world_size": trained.accelerator.num_processes}, folder / "result.pt"
+        )

@@ -1,4 +1,4 @@
-"""Two gloo processes must give the update of one: groups are gathered, denominators global, nothing depends on a rank."""
+"""Two gloo processes must give the update of one: gathered groups, global denominators, no rank's own numbers."""
 
 from __future__ import annotations
 
