@@ -3,8 +3,9 @@
     sif train … health=rollback
 
 A policy that is rewarded for its own certainty can become certain of nothing in particular: certainty rises together
-with its spread within a response, words and n-grams repeat, entropy and length leave their range. One sign alone is
-common in a healthy run; two at once, for some steps, raise the alarm. docs/footguns.md has a run of each kind.
+with its spread within a response, words and n-grams repeat, entropy and length leave their range. Overconfidence,
+itself two signs in one, raises the alarm when it lasts for some steps; of the others it takes two at once, because each
+alone can be what the method does. docs/footguns.md has a run of each kind.
 """
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ class Health(TrainerCallback):
         folder: the run's; alarms go to `health.jsonl`, the last checkpoint without a sign to `healthy/`.
         is_main: whether this process writes.
         window: logged steps that are averaged.
-        num_signs: signs that must be on at once.
+        num_signs: signs that must be on at once, unless overconfidence is one.
         patience: logged steps in a row for which they must.
         thresholds: replaces some of `THRESHOLDS`.
     """
@@ -146,7 +147,8 @@ class Health(TrainerCallback):
     def _observe(self, record: Mapping[str, Any]) -> None:
         self._history.append(record)
         self._signs = signs_of_collapse(self._history, self.window, self.thresholds)
-        self._steps_on = self._steps_on + 1 if len(self._signs) >= self.num_signs else 0
+        alarming = "overconfidence" in self._signs or len(self._signs) >= self.num_signs
+        self._steps_on = self._steps_on + 1 if alarming else 0
 
     def _tell(self, step: int) -> None:
         if self._is_main:

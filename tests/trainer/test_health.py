@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ import tiny
 from safetensors.torch import load_file
 
 from sif_trainer.runs.folder import RunFolder
-from sif_trainer.trainer.health import signs_of_collapse
+from sif_trainer.trainer.health import THRESHOLDS, Health, signs_of_collapse
 from sif_trainer.trainer.run import train
 
 HEALTHY = {
@@ -59,13 +60,7 @@ def test_nothing_is_said_before_there_is_something_to_compare() -> None:
 
 def test_thresholds_can_be_replaced() -> None:
     later = {**HEALTHY, "sif/length": 450.0}
-    assert set(signs_of_collapse([HEALTHY] * 2 + [later] * 2, 2, {**_defaults(), "length_fall": 0.95})) == {"length"}
-
-
-def _defaults() -> dict[str, float]:
-    from sif_trainer.trainer.health import THRESHOLDS
-
-    return THRESHOLDS
+    assert set(signs_of_collapse([HEALTHY] * 2 + [later] * 2, 2, {**THRESHOLDS, "length_fall": 0.95})) == {"length"}
 
 
 ALWAYS_ON = {"entropy_fall": 100.0, "length_fall": 100.0}
@@ -95,6 +90,24 @@ def test_an_alarm_acts_as_configured(
         assert all(last[name].equal(healthy[name]) for name in healthy)
         assert json.loads((folder / "metrics.jsonl").read_text().splitlines()[-1])["step"] == 22
         assert not (folder / "healthy" / "optimizer.pt").exists()
+
+
+@pytest.mark.parametrize(
+    ("changes", "steps"),
+    [
+        ({"sif/repetition_rate": 0.5}, []),
+        ({"sif/repetition_rate": 0.5, "sif/entropy": 0.1}, [5]),
+        ({"sif/certainty_mean": 12.0, "sif/certainty_variance": 8.0}, [5]),
+    ],
+)
+def test_overconfidence_is_alarming_alone_other_signs_by_twos(
+    tmp_path: Path, changes: dict[str, float], steps: list[int]
+) -> None:
+    health = Health("warn", tmp_path, is_main=True, window=2, patience=2)
+    later = {**HEALTHY, **changes}
+    for step, record in enumerate([HEALTHY, HEALTHY, later, later, later], 1):
+        health.on_log(None, SimpleNamespace(global_step=step), SimpleNamespace(), dict(record))
+    assert [alarm["step"] for alarm in health.alarms] == steps
 
 
 def test_a_healthy_run_raises_no_alarm(tmp_path: Path) -> None:
