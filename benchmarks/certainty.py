@@ -143,14 +143,8 @@ def main() -> None:
         )
     ratio, share = min(seconds[OURS]) / min(seconds["TRL: log_probs"]), memory[OURS] / logits
     print(f"\nlargest difference from TRL's log-probabilities and entropies: {difference:.1e}")
-    print(
-        f"time against TRL's log-probabilities alone: {ratio:.3f} (bound {TIME_BOUND}: {verdict(ratio, TIME_BOUND)})"
-    )
-    print(f"memory against the fp32 logits: {share:.4f} (bound {MEMORY_BOUND}: {verdict(share, MEMORY_BOUND)})")
-
-
-def verdict(value: float, bound: float) -> str:
-    return "kept" if value <= bound else "BROKEN"
+    print(f"time against TRL's log-probabilities alone: {ratio:.3f} (bound: {TIME_BOUND})")
+    print(f"memory against the fp32 logits: {share:.4f} (bound, for the default sizes: {MEMORY_BOUND})")
 
 
 if __name__ == "__main__":

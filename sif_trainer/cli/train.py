@@ -106,5 +106,6 @@ def _measure(recipe: Any, config: Any, tokenizer: Any) -> Any:
         max_tokens=config.max_completion_length,
         num_samples=recipe.num_validation_samples,
         temperature=config.temperature,
+        batch_size=config.per_device_train_batch_size * config.gradient_accumulation_steps,  # as many as a rollout
         chat_template_kwargs=template,
     )

@@ -4,8 +4,8 @@
 
 A policy that is rewarded for its own certainty can become certain of nothing in particular: certainty rises together
 with its spread within a response, words and n-grams repeat, entropy and length leave their range. Overconfidence,
-itself two signs in one, raises the alarm when it lasts for some steps; of the others it takes two at once, because each
-alone can be what the method does. docs/footguns.md has a run of each kind.
+itself two signs in one, raises the alarm when it lasts for some steps; of the others it takes two at once, because
+each alone can be what the method does. docs/footguns.md has a run of each kind.
 """
 
 from __future__ import annotations
