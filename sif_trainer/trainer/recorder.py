@@ -65,15 +65,17 @@ class Recorder(TrainerCallback):
         """Return one readable line: what was eligible and kept, what the policy looks like, where the time went."""
         done = state.global_step - self._first_step
         eta = (time.monotonic() - self._started) / max(done, 1) * (state.max_steps - state.global_step)
-        parts = [
-            f"step {state.global_step}/{state.max_steps}",
+        voted = [
             f"eligible {_percent(logs.get('sif/eligible_rate'))} kept {_percent(logs.get('sif/keep_rate'))}",
             f"winners/group {_number(logs.get('sif/winners_per_group'))}",
             f"certainty {_number(logs.get('sif/certainty_mean'))}",
             f"entropy {_number(logs.get('sif/entropy'))}",
             f"length {_number(logs.get('sif/length'), 0)}",
-            f"|A| {_number(logs.get('sif/advantage_abs'))} grad {_number(logs.get('grad_norm'))}",
+            f"|A| {_number(logs.get('sif/advantage_abs'))}",
         ]
+        parts = [f"step {state.global_step}/{state.max_steps}"]
+        parts += voted if "sif/eligible_rate" in logs else ["the last batch once more"]
+        parts.append(f"grad {_number(logs.get('grad_norm'))}")
         if "kl" in logs:
             parts.append(f"kl {_number(logs['kl'], 4)}")
         for key, value in logs.items():

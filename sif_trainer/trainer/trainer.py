@@ -108,8 +108,8 @@ class SIFTrainer(GRPOTrainer):
             )
         if is_peft_model(self.model) and self.model.active_peft_config.is_prompt_learning:
             raise ValueError(
-                "prompt-learning adapters (prompt tuning, prefix tuning) hide their reference pass from the scoring of "
-                "certainty; use LoRA, or train the whole model"
+                "prompt-learning adapters (prompt tuning, prefix tuning) hide their reference pass from the scoring "
+                "of certainty; use LoRA, or train the whole model"
             )
         self._scored_model = self.model.get_base_model() if is_peft_model(self.model) else self.model
         add_certainty_head(self._scored_model, self.temperature, args.cast_lm_head_to_fp32)
