@@ -1,0 +1,1 @@
+"""Three finished studies that any policy can sit; none imports another."""
