@@ -8,9 +8,8 @@
 
 `manifest.json` holds command, configuration, seed and, for every start, versions and hardware; `config.yaml` the
 resolved configuration, itself a recipe; `paper_diff.yaml` its difference from the reference. Opening the folder again
-with the same configuration goes on where the run was; with another it is refused,
-unless nothing was done there yet. In a distributed run the process of
-rank 0 writes and the others share.
+with the same configuration goes on where the run was; with another it is refused, unless nothing was done there yet.
+In a distributed run the process of rank 0 writes and the others share.
 """
 
 from __future__ import annotations

@@ -1,0 +1,77 @@
+"""A tiny random policy that answers in digits, and benchmark files of easy numbers, on disk for `sif eval`."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+CHARACTERS = "0123456789 .abcdefghijklmnopqrstuvwxyz"
+CHAT_TEMPLATE = "{% for message in messages %}{{ message['content'] }}{% endfor %} a {% if quiet %}q {% endif %}"
+
+
+@pytest.fixture(scope="session")
+def tokenizer() -> PreTrainedTokenizerFast:
+    vocabulary = {token: number for number, token in enumerate(["<eos>", "<unk>", *CHARACTERS])}
+    base = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
+    base.pre_tokenizer = pre_tokenizers.Split(Regex("."), "isolated")
+    base.decoder = decoders.Fuse()
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=base, pad_token="<eos>", eos_token="<eos>", unk_token="<unk>")
+    tokenizer.chat_template = CHAT_TEMPLATE
+    return tokenizer
+
+
+@pytest.fixture(scope="session")
+def model(tokenizer: PreTrainedTokenizerFast) -> LlamaForCausalLM:
+    """Mostly digits, blanks and ends of text, so that some answers are right, some wrong and some cut."""
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=256,
+        initializer_range=0.2,
+        attention_dropout=0.1,
+        bos_token_id=None,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+    )
+    model = LlamaForCausalLM(config).eval()
+    with torch.no_grad():
+        model.lm_head.weight[2 + len("0123456789 ") :] *= 0.2
+        model.lm_head.weight[: 2 + len("0123456789 ")] *= 1.5
+    return model
+
+
+@pytest.fixture(scope="session")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory, model: Any, tokenizer: Any) -> Path:
+    """The tiny policy on disk."""
+    folder = tmp_path_factory.mktemp("checkpoint")
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Twelve problems each of gsm8k and math500, whose answers are digits; one of gsm8k is very long."""
+    folder = tmp_path_factory.mktemp("data")
+    rng = random.Random(0)
+    for name, file in (("gsm8k", "gsm8k_test.jsonl"), ("math500", "math500.jsonl")):
+        rows = []
+        for number in range(12):
+            words = "".join(rng.choice("abcdef ") for _ in range(rng.randint(5, 20)))
+            rows.append({"id": f"{name}-{number}", "problem": words, "answer": str(rng.randint(0, 9))})
+        if name == "gsm8k":
+            rows[7]["problem"] = "long " * 60
+        (folder / file).write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return folder

@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sif_trainer.evaluation.online import online_measure
+from sif_trainer.evaluation.processes import Processes, own_devices
+from sif_trainer.tasks.load import load_benchmark
+
+HERE = Path(__file__).parent
+
+
+@given(st.lists(st.integers()), st.integers(1, 5))
+def test_shares_are_a_partition(items, num):
+    shares = [Processes(rank, num).share(items) for rank in range(num)]
+    assert sorted(item for share in shares for item in share) == sorted(items)
+    assert max(map(len, shares)) - min(map(len, shares)) <= 1
+
+
+@pytest.mark.parametrize(
+    ("local_rank", "devices_each", "visible", "expected"),
+    [
+        (0, 1, None, "0"),
+        (3, 1, None, "3"),
+        (1, 2, None, "2,3"),
+        (1, 2, "4,5,6,7", "6,7"),
+        (1, 1, "GPU-a,GPU-b", "GPU-b"),
+        (1, 1, "0", ""),
+        (0, 1, "", ""),
+    ],
+)
+def test_each_process_has_devices_of_its_own(local_rank, devices_each, visible, expected):
+    assert own_devices(local_rank, devices_each, visible) == expected
+
+
+def test_one_process_joins_nobody(monkeypatch):
+    monkeypatch.delenv("WORLD_SIZE", raising=False)
+    assert Processes.join() == Processes.current() == Processes(0, 1)
+    Processes().wait()
+    assert Processes().gather([1, 2]) == [1, 2]
+
+
+def test_validation_shared_by_two_processes_equals_one(model, tokenizer, checkpoint, data_dir):
+    command = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", HERE / "share_validation.py"]
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(HERE.parents[1])}
+    done = subprocess.run(
+        [sys.executable, *map(str, command), str(checkpoint), str(data_dir)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    lines = sorted(line for line in done.stdout.splitlines() if line.startswith("rank "))
+    problems = load_benchmark("math500", data_dir, limit=7)  # an odd number: the shares differ in size
+    expected = online_measure(tokenizer, problems, max_tokens=12, num_samples=2, temperature=1.0)(model)
+    assert [line.partition(": ")[0] for line in lines] == ["rank 0", "rank 1"]
+    for line in lines:
+        assert json.loads(line.partition(": ")[2]) == pytest.approx(expected)

