@@ -93,7 +93,7 @@ def plot_training(metrics: Sequence[Values], validation: Sequence[Values], path:
         else:
             axis.text(0.5, 0.5, "not measured in this run", ha="center", va="center", transform=axis.transAxes)
     for axis in (held_out, voted, rates):
-        axis.set_ylim(0, 1)
+        axis.set_ylim(0, 1.03)
     figure.savefig(path, dpi=120)
     pyplot.close(figure)
 

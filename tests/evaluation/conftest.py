@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +20,47 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 CHARACTERS = "0123456789 .abcdefghijklmnopqrstuvwxyz"
 CHAT_TEMPLATE = "{% for message in messages %}{{ message['content'] }}{% endfor %} a {% if quiet %}q {% endif %}"
+
+
+@pytest.fixture(scope="session")
+def environment() -> dict[str, str]:
+    """For processes that run `sif`: this checkout, one thread, no network."""
+    root = str(Path(__file__).parents[2])
+    return os.environ | {
+        "OMP_NUM_THREADS": "1",
+        "OMP_WAIT_POLICY": "passive",
+        "PYTHONPATH": root,
+        "HF_HUB_OFFLINE": "1",
+    }
+
+
+@pytest.fixture(scope="session")
+def run(environment: dict[str, str]) -> Callable[[list[str]], str]:
+    """`run(arguments)`: Python with those arguments, to its good end; returns what it printed."""
+
+    def run(arguments: list[str]) -> str:
+        command = [sys.executable, *arguments]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def kill_at(environment: dict[str, str]) -> Callable[[int, list[str], Path], None]:
+    """`kill_at(n, arguments, file)`: the same, but killed without warning once the file has n lines."""
+
+    def kill_at(num_lines: int, arguments: list[str], file: Path) -> None:
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        process = subprocess.Popen([sys.executable, *arguments], env=environment, **quiet)
+        while not file.exists() or file.read_bytes().count(b"\n") < num_lines:
+            assert process.poll() is None, f"ended with {process.returncode} before it had written {num_lines} lines"
+            time.sleep(0.01)
+        process.send_signal(signal.SIGKILL)
+        assert process.wait() == -signal.SIGKILL
+
+    return kill_at
 
 
 @pytest.fixture(scope="session")

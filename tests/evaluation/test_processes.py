@@ -1,9 +1,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -47,18 +44,10 @@ def test_one_process_joins_nobody(monkeypatch):
     assert Processes().gather([1, 2]) == [1, 2]
 
 
-def test_validation_shared_by_two_processes_equals_one(model, tokenizer, checkpoint, data_dir):
-    command = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", HERE / "share_validation.py"]
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(HERE.parents[1])}
-    done = subprocess.run(
-        [sys.executable, *map(str, command), str(checkpoint), str(data_dir)],
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    lines = sorted(line for line in done.stdout.splitlines() if line.startswith("rank "))
+def test_validation_shared_by_two_processes_equals_one(run, model, tokenizer, checkpoint, data_dir):
+    launch = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    output = run([*launch, *map(str, (HERE / "share_validation.py", checkpoint, data_dir))])
+    lines = sorted(line for line in output.splitlines() if line.startswith("rank "))
     problems = load_benchmark("math500", data_dir, limit=7)  # an odd number: the shares differ in size
     expected = online_measure(tokenizer, problems, max_tokens=12, num_samples=2, temperature=1.0)(model)
     assert [line.partition(": ")[0] for line in lines] == ["rank 0", "rank 1"]

