@@ -50,7 +50,9 @@ class AdaptRecipe:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what `sif adapt` takes."""
     parser.add_argument("recipe", help="a recipe's name, such as smoke/adapt, or its path")
-    parser.add_argument("overrides", nargs="*", metavar="key=value", help="settings that replace the recipe's")
+    parser.add_argument(
+        "overrides", nargs="*", default=[], metavar="key=value", help="settings that replace the recipe's"
+    )
     parser.add_argument("--run", metavar="FOLDER", help="the run's folder (default: runs/adapt/RECIPE)")
 
 

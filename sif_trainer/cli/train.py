@@ -24,7 +24,9 @@ from sif_trainer.runs.recipe import load_recipe
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what `sif train` takes."""
     parser.add_argument("recipe", help="a recipe's name, such as smoke/quickstart, or its path")
-    parser.add_argument("overrides", nargs="*", metavar="key=value", help="settings that replace the recipe's")
+    parser.add_argument(
+        "overrides", nargs="*", default=[], metavar="key=value", help="settings that replace the recipe's"
+    )
     parser.add_argument("--run", metavar="FOLDER", help="the run's folder (default: runs/train/RECIPE)")
 
 

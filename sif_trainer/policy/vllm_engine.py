@@ -42,7 +42,7 @@ class VLLMPolicy(Policy):
         where = locate(name)
         model = str(Path(where.name) / where.gguf_file) if where.gguf_file else where.name
         if self.vllm.platforms.current_platform.is_cpu():
-            # vLLM 0.32 rewinds a seeded generator after each chunk of a prompt, which torch's CPU generators cannot do.
+            # vLLM 0.32 rewinds a seeded generator after each chunk of a prompt; torch has no such CPU generator.
             options.setdefault("enable_chunked_prefill", False)
         self.llm = self.vllm.LLM(model=model, **options)
         config = self.llm.llm_engine.model_config
