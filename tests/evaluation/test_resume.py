@@ -40,7 +40,6 @@ def test_two_kills_leave_no_trace(run, kill_at, arguments, straight, tmp_path):
     command = ["-m", "sif_trainer.cli.main", *arguments, "--run", str(tmp_path / "killed")]
     samples = tmp_path / "killed" / "samples.jsonl"
     kill_at(20, command, samples)
-    assert samples.read_bytes().count(b"\n") < 100
     with samples.open("a") as file:
         file.write('{"benchmark": "gsm8k", "id": ')  # what a kill in the middle of a write would leave
     kill_at(100, command, samples)
