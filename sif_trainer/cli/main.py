@@ -9,7 +9,9 @@ A command is a module with `add_arguments(parser)` and `run(args) -> int`; addin
 from __future__ import annotations
 
 import argparse
+import errno
 import importlib
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -44,6 +46,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     command = "" if not arguments or arguments[0].startswith("-") else arguments.pop(0)
     name = f"sif {command}".strip()
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")  # whatever the data hold can be printed
     try:
         status = _run(command, arguments) if command else _overview(arguments)
         sys.stdout.flush()
@@ -57,6 +61,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the flush at exit fails once more
         return 141
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        print(f"{name}: error: cannot write the output: {error.strerror}; free some space", file=sys.stderr)
+        return 2
 
 
 def _run(command: str, arguments: list[str]) -> int:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import functools
 import os
 import sys
 import warnings
@@ -43,7 +44,8 @@ def run(args: argparse.Namespace) -> int:
     recipe = build(TrainRecipe, values)
     path = Path(args.run or f"runs/train/{args.recipe.removeprefix('recipes/').removesuffix('.yaml')}")
     config = build_config(values, path)
-    folder = RunFolder.open(path, "train", values, reference=paper_recipe(TrainRecipe, SIFConfig), seed=config.seed)
+    paper = paper_recipe(TrainRecipe, SIFConfig)
+    folder = RunFolder.open(path, "train", {**paper, **values}, reference=paper, seed=config.seed)
     if folder.finished:
         print(f"{path} is finished; name another folder with --run to train again", file=sys.stderr)
     else:
@@ -69,9 +71,18 @@ def quiet_libraries() -> None:
 
 
 def paper_recipe(*schemas: type) -> dict[str, Any]:
-    """The paper's recipe: the defaults of the settings."""
-    fields = (field for schema in schemas for field in dataclasses.fields(schema))
-    return {field.name: field.default for field in fields if field.default is not dataclasses.MISSING}
+    """The paper's recipe: the defaults of the settings that are ours or that we pin; TRL's others are TRL's."""
+    return {
+        field.name: field.default
+        for schema in schemas
+        for field in dataclasses.fields(schema)
+        if field.default is not dataclasses.MISSING
+        and any(field.name in vars(c).get("__annotations__", {}) for c in _ours(schema))
+    }
+
+
+def _ours(schema: type) -> list[type]:
+    return [c for c in schema.__mro__ if c.__module__.startswith("sif_trainer")]
 
 
 def _monitors(recipe: Any, seed: int) -> list[Any]:
@@ -80,9 +91,17 @@ def _monitors(recipe: Any, seed: int) -> list[Any]:
     from sif_trainer.data.answers import load_answers
     from sif_trainer.tasks.monitor import accuracy_monitor
 
+    monitor_of = functools.partial(accuracy_monitor, rule=recipe.monitor)
+    monitor_of({})  # refuses an unknown rule
     split, limit = recipe.prompt_split, recipe.num_prompts
-    answers = load_answers(recipe.prompts, recipe.answer_column, split, limit, seed, recipe.data_dir)
-    return [accuracy_monitor(answers, recipe.monitor)]
+    try:
+        answers = load_answers(recipe.prompts, recipe.answer_column, split, limit, seed, recipe.data_dir)
+    except UserError as error:
+        if recipe.answer_column is not None:
+            raise
+        print(f"monitor: off, because {error}", file=sys.stderr)  # training needs no answers
+        return []
+    return [monitor_of(answers)]
 
 
 def _measure(recipe: Any, config: Any, tokenizer: Any) -> Any:

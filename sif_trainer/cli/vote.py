@@ -46,6 +46,10 @@ class Advantage:
         default=1e-6, metadata={"help": "added to the standard deviation of a group's rewards"}
     )
 
+    def __post_init__(self) -> None:
+        if not self.advantage_epsilon >= 0:
+            raise ValueError(f"advantage_epsilon={self.advantage_epsilon} must not be negative")
+
 
 @dataclass
 class Response:

@@ -16,8 +16,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from sif_trainer.data.sources import PROCEDURAL_SIZE, read_rows
-from sif_trainer.runs.errors import UserError, require
+from sif_trainer.data.sources import PROCEDURAL_SIZE, procedural_entries, read_rows
+from sif_trainer.runs.errors import UserError
 from sif_trainer.tasks.extract import last_box
 from sif_trainer.tasks.rules import FIELDS
 
@@ -72,8 +72,7 @@ def _final(text: str) -> str:
 
 def _procedural(name: str, size: int, seed: int) -> dict[str, Answer]:
     """Answers of a reasoning-gym set; its scorer needs the whole entry."""
-    gym = require("reasoning_gym", extra="smollm2")
-    entries = gym.create_dataset(name, size=size, seed=seed)
+    entries = procedural_entries(name, size, seed)
     return {
         str(number): Answer(str(entry["answer"]), {"dataset": name, "entry": entry})
         for number, entry in enumerate(entries)

@@ -36,6 +36,8 @@ def read_rows(
     Raises:
         UserError: no such source, no rows, two rows of one id.
     """
+    if limit is not None and limit < 1:
+        raise UserError(f"{source}: {limit} rows were asked for; ask for at least 1, or leave the number out for all")
     kind, _, name = source.partition(":")
     if kind == "hub" and name:
         rows = _hub(name, split, limit)
@@ -78,9 +80,15 @@ def _hub(name: str, split: str, limit: int | None) -> Iterator[dict[str, Any]]:
 
 
 def _reasoning_gym(name: str, size: int, seed: int) -> Iterator[dict[str, Any]]:
+    return (
+        {"problem": entry["question"], "answer": entry["answer"]} for entry in procedural_entries(name, size, seed)
+    )
+
+
+def procedural_entries(name: str, size: int, seed: int) -> Any:
+    """Return a reasoning-gym data set of `size` entries; refuses a name that it does not have."""
     gym = require("reasoning_gym", extra="smollm2")
     known = sorted(gym.factory.DATASETS)
     if name not in known:
         raise UserError(f"reasoning_gym has no data set '{name}'{nearest(name, known)}")
-    entries = gym.create_dataset(name, size=size, seed=seed)
-    return ({"problem": entry["question"], "answer": entry["answer"]} for entry in entries)
+    return gym.create_dataset(name, size=size, seed=seed)

@@ -86,13 +86,13 @@ def read_json_lines(source: str | Path) -> Iterator[tuple[int, dict[str, Any]]]:
 def _open(source: str | Path) -> Any:
     if str(source) == "-":
         return nullcontext(sys.stdin)
-    return (gzip.open if str(source).endswith(".gz") else open)(source, "rt", encoding="utf-8")
+    return (gzip.open if str(source).endswith(".gz") else open)(source, "rt", encoding="utf-8-sig")
 
 
 def _parse(line: str | bytes, where: str) -> dict[str, Any]:
     try:
         record = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UserError(f"{where}: not JSON: {error}") from error
     if not isinstance(record, dict):
         raise UserError(f"{where}: expected a JSON object, found {type(record).__name__}")

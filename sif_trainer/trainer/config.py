@@ -20,6 +20,7 @@ from trl import GRPOConfig
 from sif_trainer.feedback.rules import RULES
 from sif_trainer.feedback.sif import SIFRule
 from sif_trainer.trainer.batch import plan_batch
+from sif_trainer.trainer.signs import THRESHOLDS
 
 SUPPORTED_LOSSES = ("grpo", "dr_grpo", "dapo")
 
@@ -163,8 +164,22 @@ class SIFConfig(GRPOConfig):
             )
         if self.health not in ("off", "warn", "stop", "rollback"):
             raise ValueError(f"health='{self.health}' must be 'off', 'warn', 'stop' or 'rollback'")
-        if self.advantage_epsilon < 0:
-            raise ValueError(f"advantage_epsilon={self.advantage_epsilon} must not be negative")
+        for name, holds, rule in (
+            ("advantage_epsilon", self.advantage_epsilon >= 0, "must not be negative"),
+            ("learning_rate", 0 <= self.learning_rate < math.inf, "must be finite and not negative"),
+            ("beta", self.beta >= 0, "must not be negative"),
+            ("epsilon", self.epsilon > 0, "must be positive"),
+            ("weight_decay", self.weight_decay >= 0, "must not be negative"),
+            ("temperature", 0 < self.temperature < math.inf, "must be positive and finite: responses are sampled"),
+            ("top_k", self.top_k >= 0, "must not be negative; 0 is off"),
+            ("top_p", 0 < self.top_p <= 1, "must lie in (0, 1]"),
+            ("num_iterations", self.num_iterations >= 1, "must be at least 1"),
+        ):
+            if not holds:
+                raise ValueError(f"{name}={getattr(self, name)} {rule}")
+        for name in self.health_thresholds or {}:
+            if name not in THRESHOLDS:
+                raise ValueError(f"health_thresholds: no threshold '{name}'; choose from {', '.join(THRESHOLDS)}")
         if self.scale_rewards not in ("group", True):
             raise ValueError(
                 f"scale_rewards={self.scale_rewards!r}: the method standardises within the group; use 'group'"

@@ -6,6 +6,7 @@ name is dropped before the trainer sees it.
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -29,6 +30,19 @@ def prompts_only(dataset: Dataset, monitors: Sequence[Callable[..., Any]]) -> Da
     asked_for = {"prompt", "id"}.union(*(_parameters(monitor) for monitor in monitors))
     dataset = dataset.select_columns([name for name in dataset.column_names if name in asked_for])
     return dataset if "id" in dataset.column_names else dataset.add_column("id", [str(i) for i in range(len(dataset))])
+
+
+def named_columns_only(monitor: Callable[..., Any], columns: Sequence[str]) -> Callable[..., Any]:
+    """Return the monitor so that of these columns it gets those that it names, even if another names more."""
+    unasked = set(columns) - _parameters(monitor) - {"prompt", "id"}
+    if not unasked or not inspect.isfunction(monitor) or inspect.iscoroutinefunction(monitor):
+        return monitor
+
+    @functools.wraps(monitor)
+    def with_fewer(*args: Any, **kwargs: Any) -> Any:
+        return monitor(*args, **{name: value for name, value in kwargs.items() if name not in unasked})
+
+    return with_fewer
 
 
 def _parameters(function: Callable[..., Any]) -> set[str]:

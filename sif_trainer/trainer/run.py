@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
+from sif_trainer.runs.errors import UserError
 from sif_trainer.runs.folder import RunFolder
 from sif_trainer.runs.records import Records
 from sif_trainer.trainer.checkpoints import copy_model, last_complete_checkpoint
@@ -35,8 +39,9 @@ def train(
     checkpoint = last_complete_checkpoint(folder.path)
     if checkpoint is not None and folder.writer:
         print(f"going on from {checkpoint}", file=sys.stderr, flush=True)
-    result = trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint))
-    trainer.save_model(str(folder.path / "last"))
+    with _room_on_disk(folder.path):
+        result = trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint))
+        trainer.save_model(str(folder.path / "last"))
     summary = {"num_steps": trainer.state.global_step, "seconds": result.metrics["train_runtime"]}
     if health is not None and health.collapsed_at is not None:
         summary["collapsed_at"] = health.collapsed_at
@@ -51,3 +56,20 @@ def train(
             "best": max(trained, key=lambda r: r["accuracy"]),
         }
     return summary
+
+
+@contextmanager
+def _room_on_disk(folder: Path) -> Iterator[None]:
+    """Say what to do when a checkpoint does not fit on the disk, which every library reports in its own way."""
+    try:
+        yield
+    except UserError:
+        raise
+    except Exception as error:
+        full = "space left" in str(error) or "iostream error" in str(error)
+        if not full and shutil.disk_usage(folder).free > 1_000_000:
+            raise
+        raise UserError(
+            f"the disk of {folder} is full ({shutil.disk_usage(folder).free:,} bytes are left); free some space, "
+            "or keep fewer checkpoints (save_total_limit); then call again to go on from the last complete one"
+        ) from error

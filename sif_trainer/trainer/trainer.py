@@ -32,7 +32,7 @@ from sif_trainer.feedback.rules import RULES
 from sif_trainer.feedback.sif import window_votes
 from sif_trainer.trainer.config import SIFConfig
 from sif_trainer.trainer.contract import check_contract
-from sif_trainer.trainer.dataset import prompts_only
+from sif_trainer.trainer.dataset import named_columns_only, prompts_only
 from sif_trainer.trainer.metrics import monitor_metrics, vote_metrics
 from sif_trainer.trainer.recorder import Recorder
 from sif_trainer.trainer.reference import loadable_reference
@@ -88,8 +88,17 @@ class SIFTrainer(GRPOTrainer):
         args.reward_weights = self._weights
         if isinstance(train_dataset, IterableDataset):
             raise ValueError("a streamed data set has no fixed groups and no length; load it as a `datasets.Dataset`")
-        if train_dataset is not None:
-            train_dataset = prompts_only(train_dataset, monitors)
+        if not isinstance(train_dataset, Dataset):
+            raise ValueError(
+                f"train_dataset must be a datasets.Dataset of prompts, not {type(train_dataset).__name__}"
+            )
+        if len(train_dataset) < args.batch_plan.prompts_per_step:
+            raise ValueError(
+                f"{len(train_dataset)} prompts are fewer than prompts_per_step={args.batch_plan.prompts_per_step}, so "
+                "that an epoch has no step; lower it, or give more prompts"
+            )
+        train_dataset = prompts_only(train_dataset, monitors)
+        monitors = [named_columns_only(monitor, train_dataset.column_names) for monitor in monitors]
         if isinstance(eval_dataset, Dataset):
             eval_dataset = prompts_only(eval_dataset, monitors)
         elif isinstance(eval_dataset, dict):
@@ -172,6 +181,9 @@ class SIFTrainer(GRPOTrainer):
 
     def _get_train_sampler(self, dataset: Dataset | None = None) -> Sampler[int]:
         return EpochSeededSampler(super()._get_train_sampler(dataset), self.args.seed)
+
+    def create_model_card(self, *args: Any, **kwargs: Any) -> None:
+        """Write none: TRL's would call the model trained with GRPO, with a link to a base model that it guesses."""
 
     # --- parts ----------------------------------------------------------------------------------------------------
 

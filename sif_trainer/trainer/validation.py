@@ -45,6 +45,13 @@ class Validation(TrainerCallback):
         """Measure the checkpoint that was just written."""
         self._measure(state.global_step, model)
 
+    def on_train_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, model: Any = None, **kwargs: Any
+    ) -> None:
+        """Measure the end where no checkpoint was saved there."""
+        if state.global_step not in {record["step"] for record in self.records}:
+            self._measure(state.global_step, model)
+
     def _measure(self, step: int, model: Any) -> None:
         earlier = [record["accuracy"] for record in self.records if record["step"] > 0]
         result = dict(self.measure(model))
@@ -53,5 +60,6 @@ class Validation(TrainerCallback):
             return
         shown = " ".join(f"{name} {value:.3f}" for name, value in result.items() if isinstance(value, float))
         print(f"step {step} | validation: {shown}", file=sys.stderr, flush=True)
-        if step and result["accuracy"] > max(earlier, default=-1.0):
-            copy_model(checkpoint_path(self.folder, step), self.folder / "best")
+        checkpoint = checkpoint_path(self.folder, step)
+        if step and checkpoint.exists() and result["accuracy"] > max(earlier, default=-1.0):
+            copy_model(checkpoint, self.folder / "best")

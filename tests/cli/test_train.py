@@ -146,3 +146,37 @@ def test_run_folders_that_cannot_be_used(recipe: Path, tmp_path: Path, capsys: p
     assert "holds another run: num_windows is 3 there, 4 here" in refused(
         capsys, recipe, "num_windows=4", "--run", run
     )
+
+
+def test_a_full_disk_ends_in_one_line(recipe: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from sif_trainer.trainer import run as module
+
+    def full(*args: object, **kwargs: object) -> None:
+        raise RuntimeError("I/O error: No space left on device (os error 28)")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module.SIFTrainer, "_save_checkpoint", full)
+        assert "is full" in refused(capsys, recipe, "--run", tmp_path / "run")
+    assert sif(capsys, "train", recipe, "--run", tmp_path / "run")[0] == 0
+
+
+def test_a_monitor_without_answers_is_off_and_training_goes_on(
+    recipe: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    prompts = tmp_path / "mine.jsonl"
+    prompts.write_text("".join(json.dumps({"prompt": f"say {i}"}) + "\n" for i in range(12)))
+    arguments = (recipe, f"prompts={prompts}", "monitor=math")
+    status, _, errors = sif(capsys, "train", *arguments, "--run", tmp_path / "run")
+    assert status == 0 and "monitor: off, because" in errors
+    assert "no row has an answer" in refused(capsys, *arguments, "answer_column=gold", "--run", tmp_path / "other")
+
+
+def test_what_differs_from_the_paper_and_nothing_else(
+    recipe: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert sif(capsys, "train", recipe, "--run", tmp_path / "run")[0] == 0
+    different = yaml.safe_load((tmp_path / "run" / "paper_diff.yaml").read_text())
+    assert different["window_size"] == {"here": 2, "reference": 100}
+    assert not {"beta", "temperature", "hub_token", "learning_rate"} & set(different)
+    resolved = yaml.safe_load((tmp_path / "run" / "config.yaml").read_text())
+    assert resolved["beta"] == 0.005 and resolved["window_size"] == 2

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from datasets import Dataset
 
-from sif_trainer.trainer.dataset import prompts_only
+from sif_trainer.trainer.dataset import named_columns_only, prompts_only
 
 ROWS = Dataset.from_dict({"prompt": ["a", "b"], "answer": ["1", "2"], "level": [3, 4], "solution": ["x", "y"]})
 
@@ -70,3 +70,16 @@ def test_the_data_set_itself_is_left_as_it_was() -> None:
 def test_refused(rows: Dataset, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         prompts_only(rows, [])
+
+
+def test_a_monitor_gets_the_columns_that_it_names_and_no_other_ones() -> None:
+    def names_level(completions: list, level: list, **kwargs: object) -> list:
+        return [sorted(kwargs), level]
+
+    def names_none(completions: list, **kwargs: object) -> list:
+        return [sorted(kwargs)]
+
+    columns = ["prompt", "id", "level"]
+    given = {"completions": [], "id": ["a"], "level": [1], "trainer_state": None}
+    assert named_columns_only(names_level, columns)(**given) == [["id", "trainer_state"], [1]]
+    assert named_columns_only(names_none, columns)(**given) == [["id", "trainer_state"]]

@@ -12,8 +12,9 @@ import tiny
 from safetensors.torch import load_file
 
 from sif_trainer.runs.folder import RunFolder
-from sif_trainer.trainer.health import THRESHOLDS, Health, signs_of_collapse
+from sif_trainer.trainer.health import Health
 from sif_trainer.trainer.run import train
+from sif_trainer.trainer.signs import THRESHOLDS, signs_of_collapse
 
 HEALTHY = {
     "sif/certainty_mean": 10.0,
