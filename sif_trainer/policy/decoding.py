@@ -93,21 +93,27 @@ def decode(
 
 
 def prefill(model: Any, prompts: Sequence[Sequence[int]]) -> Batch:
-    """Run prompts (repeated ones once) through the model."""
+    """Run prompts through the model and keep their keys and values."""
+    ids, mask, places = pad_left(model, prompts)
+    cache = DynamicCache()
+    logits = read(model, ids, mask, cache, logits_to_keep=1)[:, -1]
+    if len(ids) < len(prompts):
+        cache.batch_select_indices(places)
+    return logits[places], cache, mask[places]
+
+
+def pad_left(model: Any, prompts: Sequence[Sequence[int]]) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Return ids and mask of the different prompts (U, T), and the row in them of each prompt (B)."""
     unique = list(dict.fromkeys(map(tuple, prompts)))
     width = max(map(len, unique))
     ids = torch.tensor([[0] * (width - len(prompt)) + list(prompt) for prompt in unique], device=model.device)
     mask = torch.tensor([[0] * (width - len(prompt)) + [1] * len(prompt) for prompt in unique], device=model.device)
-    cache = DynamicCache()
-    logits = read(model, ids, mask, cache, logits_to_keep=1)[:, -1]
     numbers = {prompt: number for number, prompt in enumerate(unique)}
-    places = torch.tensor([numbers[tuple(prompt)] for prompt in prompts], device=model.device)
-    cache.batch_select_indices(places)
-    return logits[places], cache, mask[places]
+    return ids, mask, torch.tensor([numbers[tuple(prompt)] for prompt in prompts], device=model.device)
 
 
 def read(
-    model: Any, ids: torch.Tensor, mask: torch.Tensor, cache: DynamicCache, logits_to_keep: int = 0
+    model: Any, ids: torch.Tensor, mask: torch.Tensor, cache: DynamicCache | None, logits_to_keep: int = 0
 ) -> torch.Tensor:
     """Run ids (B, S) through the model after what `cache` holds, extend it, and return logits (B, S or fewer, V).
 
@@ -121,7 +127,7 @@ def read(
         input_ids=ids,
         attention_mask=mask,
         position_ids=positions,
-        use_cache=True,
+        use_cache=cache is not None,
         logits_to_keep=logits_to_keep,
         **{cache_name: cache},
     )

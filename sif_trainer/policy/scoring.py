@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch.nn import functional as F
 
-from sif_trainer.policy.decoding import prefill, read
+from sif_trainer.policy.decoding import pad_left, prefill, read
 
 
 @torch.no_grad()
@@ -22,12 +22,14 @@ def score_labels(model: Any, prompts: Sequence[Sequence[int]], labels: Sequence[
 
     Prompts may differ in length (they are padded on the left), labels as well (padded on the right).
     """
-    logits, cache, mask = prefill(model, prompts)
-    first = torch.tensor([label[0] for label in labels], device=logits.device)
-    scores = logits.float().log_softmax(-1)[:, first]
+    first = torch.tensor([label[0] for label in labels], device=model.device)
     longer = [number for number, label in enumerate(labels) if len(label) > 1]
     if not longer:
-        return scores
+        ids, mask, places = pad_left(model, prompts)
+        logits = read(model, ids, mask, None, logits_to_keep=1)[:, -1]
+        return logits.float().log_softmax(-1)[:, first][places]
+    logits, cache, mask = prefill(model, prompts)
+    scores = logits.float().log_softmax(-1)[:, first]
 
     length = max(map(len, labels)) - 1  # tokens that are read; the one after the last of them is only predicted
     padded = torch.tensor(

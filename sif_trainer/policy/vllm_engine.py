@@ -41,7 +41,7 @@ class VLLMPolicy(Policy):
         self.vllm = require("vllm", extra="vllm")
         where = locate(name)
         model = str(Path(where.name) / where.gguf_file) if where.gguf_file else where.name
-        if self.vllm.platforms.current_platform.is_cpu():
+        if require("vllm.platforms", extra="vllm").current_platform.is_cpu():
             # vLLM 0.32 rewinds a seeded generator after each chunk of a prompt; torch has no such CPU generator.
             options.setdefault("enable_chunked_prefill", False)
         self.llm = self.vllm.LLM(model=model, **options)

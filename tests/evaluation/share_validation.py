@@ -1,9 +1,10 @@
-"""One of two processes that measure a model together; `test_processes.py` launches it. Prints the result as JSON."""
+"""One of two processes that measure a model together; `test_processes.py` launches it. Writes the result to a file."""
 
 from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 
 import torch.distributed as dist
 from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -11,7 +12,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from sif_trainer.evaluation.online import online_measure
 from sif_trainer.tasks.load import load_benchmark
 
-checkpoint, data_dir = sys.argv[1:]
+checkpoint, data_dir, folder = sys.argv[1:]
 dist.init_process_group("gloo")
 measure = online_measure(
     AutoTokenizer.from_pretrained(checkpoint),
@@ -22,5 +23,5 @@ measure = online_measure(
     share=True,
 )
 found = measure(AutoModelForCausalLM.from_pretrained(checkpoint))
-print(f"rank {dist.get_rank()}: {json.dumps(found)}", flush=True)
+Path(folder, f"rank{dist.get_rank()}.json").write_text(json.dumps(found))
 dist.destroy_process_group()

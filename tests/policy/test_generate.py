@@ -273,8 +273,9 @@ def test_draw_against_a_plain_loop(logits, uniform, top_k, top_p, temperature):
     assume(len(nucleus) == len(p) or p[ranked[len(nucleus) - 1]] - p[ranked[len(nucleus)]] > 1e-6)
     assert token in nucleus
     total, below = sum(p[other] for other in nucleus), 0.0
+    borders = [sum(p[other] for other in sorted(nucleus)[:count]) / total for count in range(1, len(nucleus))]
+    assume(all(abs(border - uniform) > 1e-5 for border in borders))
     for other in sorted(nucleus):
-        assume(abs(below / total - uniform) > 1e-5 or uniform == below == 0)
         if below <= uniform * total < below + p[other]:
             assert token == other
         below += p[other]
