@@ -99,14 +99,9 @@ def make_trainer(
     """
     model, tokenizer = load_trainable(recipe.model, recipe.dtype)
     prompts = load_prompts(recipe, tokenizer, seed=config.seed, **(config.chat_template_kwargs or {}))
-    dataset, prompts_per_step = prompts.dataset, config.batch_plan.prompts_per_step
+    dataset = prompts.dataset
     if repeat_prompts:
-        dataset = dataset.repeat(math.ceil(prompts_per_step / len(dataset)))
-    if len(dataset) < prompts_per_step:
-        raise UserError(
-            f"{recipe.prompts}: {len(dataset)} prompts are fewer than prompts_per_step={prompts_per_step}, so "
-            "that an epoch has no step; lower it or give more prompts"
-        )
+        dataset = dataset.repeat(math.ceil(config.batch_plan.prompts_per_step / len(dataset)))
     if not config.distributed_state or config.distributed_state.is_main_process:
         for line in explain(recipe, config, prompts, tokenizer):
             print(line, file=sys.stderr)
