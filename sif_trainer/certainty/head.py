@@ -39,14 +39,15 @@ _RECORDING = "_certainty_recording"  # the model's attribute that holds the open
 class TokenScores(ModelOutput):
     """Scores of tokens 1..T-1 of each row, (B, T - 1) fp32 in nats, 0 where the token's label is -100.
 
-    Column t belongs to token t + 1 and comes from the logits at position t, which predict it. `aux_loss` is there for
-    TRL, whose scoring pass reads it, and always None.
+    Column t belongs to token t + 1 and comes from the logits at position t, which predict it. `confidence` is None
+    unless the head was asked for it. `aux_loss` is there for TRL, whose scoring pass reads it, and always None.
     """
 
     # A ModelOutput needs defaults; these three are always given.
     log_probs: Tensor = None  # type: ignore[assignment]
     entropy: Tensor = None  # type: ignore[assignment]
     certainty: Tensor = None  # type: ignore[assignment]
+    confidence: Tensor | None = None
     aux_loss: Tensor | None = None
 
 
@@ -56,12 +57,18 @@ class _Recording:
     adapters: set[tuple[object, ...]]
 
 
-def add_certainty_head(model: PreTrainedModel, temperature: float = 1.0, cast_lm_head_to_fp32: bool = False) -> None:
+def add_certainty_head(
+    model: PreTrainedModel,
+    temperature: float = 1.0,
+    cast_lm_head_to_fp32: bool = False,
+    confidence_top_k: int | None = None,
+) -> None:
     """Patch the innermost causal language model's forward with the keyword `token_scores`.
 
     `model(..., labels=labels, token_scores=True)` returns `TokenScores` without gradient: the backbone runs once, and
     only positions whose next label is not -100 meet the head. Logits are divided by `temperature`.
-    `cast_lm_head_to_fp32` projects in fp32, as the TRL setting of that name does.
+    `cast_lm_head_to_fp32` projects in fp32, as the TRL setting of that name does. `confidence_top_k` = k adds SCOPE's
+    confidence, the mean of -log p over the k most likely tokens.
 
     Raises ValueError when the model has no language-model head, or one whose logits cannot be repeated here.
     """
@@ -77,12 +84,12 @@ def add_certainty_head(model: PreTrainedModel, temperature: float = 1.0, cast_lm
     @functools.wraps(type(model).forward)
     def forward(self: PreTrainedModel, *args: Any, token_scores: bool = False, **kwargs: Any) -> Any:
         if token_scores:
-            return _score(self, transform, cast_lm_head_to_fp32, *args, **kwargs)
+            return _score(self, transform, cast_lm_head_to_fp32, confidence_top_k, *args, **kwargs)
         recording: _Recording | None = getattr(self, _RECORDING)
         if recording is None or not _is_scoring_pass(kwargs) or _adapters(self) != recording.adapters:
             return previous_forward(*args, **kwargs)
         del kwargs["fused_lm_head"]
-        scores = _score(self, transform, cast_lm_head_to_fp32, *args, **kwargs)
+        scores = _score(self, transform, cast_lm_head_to_fp32, confidence_top_k, *args, **kwargs)
         recording.tape.append(scores)
         return scores
 
@@ -114,6 +121,7 @@ def _score(
     model: PreTrainedModel,
     transform: LogitTransform,
     cast_lm_head_to_fp32: bool,
+    confidence_top_k: int | None,
     *args: Any,
     labels: Tensor | None = None,
     **kwargs: Any,
@@ -131,11 +139,8 @@ def _score(
     else:
         dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else hidden.dtype
     with _whole(head) as (weight, bias), torch.autocast(device, enabled=False):
-        scores = score_tokens(hidden[scored].to(dtype), weight, bias, labels[scored], transform)
-    log_probs, entropy, certainty = (
-        torch.zeros_like(labels, dtype=torch.float32).masked_scatter_(scored, x) for x in scores
-    )
-    return TokenScores(log_probs, entropy, certainty)
+        scores = score_tokens(hidden[scored].to(dtype), weight, bias, labels[scored], transform, confidence_top_k)
+    return TokenScores(*(torch.zeros_like(labels, dtype=torch.float32).masked_scatter_(scored, x) for x in scores))
 
 
 def _plain_head(model: PreTrainedModel) -> nn.Linear:

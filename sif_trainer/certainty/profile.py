@@ -55,6 +55,20 @@ def ranked_profile(certainty: Tensor, mask: Tensor, num_windows: int, window_siz
     return windows.double().mean(-1).masked_fill(unusable.unsqueeze(-1), torch.nan)
 
 
+def band_mean(certainty: Tensor, mask: Tensor, low: float, high: float) -> Tensor:
+    """Mean of each row's sorted valid certainties between two quantiles of the ranking, highest first (section 2).
+
+    (B, T) and (B, T) bool -> (B,) float64: ranks floor(low L) up to ceil(high L), at least one; NaN for an empty row.
+    """
+    lengths = mask.sum(-1, keepdim=True)
+    ranked = _descending(certainty.double().masked_fill(~mask, -torch.inf))
+    rank = torch.arange(certainty.size(1), device=certainty.device)
+    first = (low * lengths).floor().clamp(max=lengths - 1)
+    last = torch.maximum((high * lengths).ceil(), first + 1)
+    inside = (rank >= first) & (rank < last) & (rank < lengths)
+    return ranked.masked_fill(~inside, 0.0).sum(-1) / inside.sum(-1)
+
+
 def _descending(values: Tensor) -> Tensor:
     """Sort each row from high to low; on a CPU by numpy, whose sort is several times as fast as torch's."""
     if values.device.type != "cpu":

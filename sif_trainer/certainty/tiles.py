@@ -23,13 +23,19 @@ TILE_VOCABULARY_CPU, TILE_VOCABULARY = 2048, 16384
 
 
 def score_tokens(
-    hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, transform: LogitTransform
-) -> tuple[Tensor, Tensor, Tensor]:
+    hidden: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    targets: Tensor,
+    transform: LogitTransform,
+    confidence_top_k: int | None = None,
+) -> tuple[Tensor, ...]:
     """Score each target under softmax(transform(hidden @ weight.T + bias)).
 
     hidden (N, H), weight (V, H), bias (V,) or None, targets (N,) int64 -> log-probability, entropy, self-certainty,
     each (N,) fp32, in nats. The projection runs in the dtype of `hidden`, as the model's own does; all that follows is
-    fp32. A row whose logits are not finite leaves the other rows alone.
+    fp32. A row whose logits are not finite leaves the other rows alone. With `confidence_top_k` = k a fourth result is
+    each token's confidence, the mean of -log p over its k most likely successors (SCOPE), larger when p is peaked.
     """
     num_tokens, vocab_size = len(hidden), len(weight)
     width = min(vocab_size, TILE_VOCABULARY_CPU if hidden.device.type == "cpu" else TILE_VOCABULARY)
@@ -38,6 +44,8 @@ def score_tokens(
     part_log_z, part_entropy = hidden.new_empty((2, num_parts, num_tokens), dtype=torch.float32)
     target_logit, sum_logits = hidden.new_zeros((2, num_tokens), dtype=torch.float32)
     sum_rows = weight.new_zeros(weight.size(1), dtype=torch.float32)
+    num_top = min(confidence_top_k or 0, vocab_size)
+    top_logits = hidden.new_full((num_tokens, num_top), -torch.inf, dtype=torch.float32)
 
     for i in range(num_parts):
         vocabulary = slice(i * width, (i + 1) * width)
@@ -60,6 +68,9 @@ def score_tokens(
             target_logit[tokens] += logits.gather(-1, (column * here).unsqueeze(-1)).squeeze(-1).masked_fill_(~here, 0)
             if transform.softcap is not None:
                 sum_logits[tokens] += logits.sum(-1)
+            if num_top:
+                best = logits.topk(min(num_top, len(part)), dim=-1).values
+                top_logits[tokens] = torch.cat([top_logits[tokens], best], dim=-1).topk(num_top, dim=-1).values
             top = logits.amax(-1)
             torch.exp(logits.sub_(top.unsqueeze(-1)), out=exps)
             total = exps.sum(-1)
@@ -75,4 +86,6 @@ def score_tokens(
         if bias is not None:
             sum_logits += bias.float().sum()
         sum_logits *= transform.scale / transform.temperature
-    return target_logit - log_z, entropy, log_z - sum_logits / vocab_size - math.log(vocab_size)
+    certainty = log_z - sum_logits / vocab_size - math.log(vocab_size)
+    scores = (target_logit - log_z, entropy, certainty)
+    return (*scores, log_z - top_logits.mean(-1)) if num_top else scores

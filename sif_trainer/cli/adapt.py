@@ -89,6 +89,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _adapt(recipe: AdaptRecipe, config: Any, folder: RunFolder) -> None:
     """Train on the benchmark's problems; nothing is left to do when the last checkpoint is there."""
+    from sif_trainer.tasks.agreement import AnswerReader
+    from sif_trainer.tasks.benchmarks import benchmark
     from sif_trainer.trainer.factory import TrainRecipe, make_trainer
     from sif_trainer.trainer.run import train
 
@@ -103,7 +105,8 @@ def _adapt(recipe: AdaptRecipe, config: Any, folder: RunFolder) -> None:
         model=recipe.model,
         dtype=recipe.dtype,
     )
-    trainer = make_trainer(prompts, config, repeat_prompts=True)
+    answers = AnswerReader(benchmark(recipe.benchmark).rule)  # for rules that vote by answer
+    trainer = make_trainer(prompts, config, repeat_prompts=True, answers=answers)
     folder.write_json("training", train(trainer, folder))
 
 

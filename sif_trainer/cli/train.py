@@ -35,28 +35,39 @@ def run(args: argparse.Namespace) -> int:
     """Train, or go on, or show what a finished run came to."""
     print("loading torch and trl …", file=sys.stderr, flush=True)
     quiet_libraries()
+    from sif_trainer.trainer.config import SIFConfig
+    from sif_trainer.trainer.factory import TrainRecipe
+
+    values = load_recipe(args.recipe, args.overrides, TrainRecipe, SIFConfig)
+    path = Path(args.run or f"runs/train/{args.recipe.removeprefix('recipes/').removesuffix('.yaml')}")
+    if train_in(path, values).writer:
+        from sif_trainer.report.training import show_training
+
+        show_training(path)
+    return 0
+
+
+def train_in(path: Path, values: dict[str, Any]) -> RunFolder:
+    """Train in the folder what the values of a recipe say, or go on there; nothing is left to do in a finished one."""
     from sif_trainer.runs.schema import build
     from sif_trainer.trainer.config import SIFConfig
     from sif_trainer.trainer.factory import TrainRecipe, build_config, make_trainer
     from sif_trainer.trainer.run import train
 
-    values = load_recipe(args.recipe, args.overrides, TrainRecipe, SIFConfig)
     recipe = build(TrainRecipe, values)
-    path = Path(args.run or f"runs/train/{args.recipe.removeprefix('recipes/').removesuffix('.yaml')}")
     config = build_config(values, path)
     paper = paper_recipe(TrainRecipe, SIFConfig)
-    folder = RunFolder.open(path, "train", {**paper, **values}, reference=paper, seed=config.seed)
+    facts = {"trains_on_reference_answers": "verdict" in config.find_rule().reads}
+    folder = RunFolder.open(path, "train", {**paper, **values}, reference=paper, seed=config.seed, facts=facts)
     if folder.finished:
         print(f"{path} is finished; name another folder with --run to train again", file=sys.stderr)
     else:
-        trainer = make_trainer(recipe, config, monitors=_monitors(recipe, config.seed))
+        trainer = make_trainer(
+            recipe, config, monitors=_monitors(recipe, config), answers=answer_reader(recipe.answer_rule)
+        )
         measure = _measure(recipe, config, trainer.processing_class)
         folder.finish(train(trainer, folder, measure))
-    if folder.writer:
-        from sif_trainer.report.training import show_training
-
-        show_training(path)
-    return 0
+    return folder
 
 
 def quiet_libraries() -> None:
@@ -85,7 +96,16 @@ def _ours(schema: type) -> list[type]:
     return [c for c in schema.__mro__ if c.__module__.startswith("sif_trainer")]
 
 
-def _monitors(recipe: Any, seed: int) -> list[Any]:
+def answer_reader(rule: str | None) -> Any:
+    """What finds and compares the answers of responses, for rules that vote by answer; None without a rule."""
+    if rule is None:
+        return None
+    from sif_trainer.tasks.agreement import AnswerReader
+
+    return AnswerReader(rule)
+
+
+def _monitors(recipe: Any, config: Any) -> list[Any]:
     if recipe.monitor is None:
         return []
     from sif_trainer.data.answers import load_answers
@@ -95,9 +115,9 @@ def _monitors(recipe: Any, seed: int) -> list[Any]:
     monitor_of({})  # refuses an unknown rule
     split, limit = recipe.prompt_split, recipe.num_prompts
     try:
-        answers = load_answers(recipe.prompts, recipe.answer_column, split, limit, seed, recipe.data_dir)
+        answers = load_answers(recipe.prompts, recipe.answer_column, split, limit, config.seed, recipe.data_dir)
     except UserError as error:
-        if recipe.answer_column is not None:
+        if recipe.answer_column is not None or "verdict" in config.find_rule().reads:
             raise
         print(f"monitor: off, because {error}", file=sys.stderr)  # training needs no answers
         return []

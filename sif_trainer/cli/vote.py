@@ -1,12 +1,13 @@
-"""`sif vote FILE [key=value ...]`: the votes outside a trainer, so that anybody can check or reuse them.
+"""`sif vote FILE [--rule NAME] [key=value ...]`: the votes outside a trainer, so that anybody can check or reuse them.
 
     sif vote certainties.jsonl window_wins=7 > votes.jsonl
+    sif vote certainties.jsonl --rule top2
 
 Each line in holds `group` (a text or a whole number) and `certainty` (the token certainties of one response). Each
 line out, in the same order, holds `group`, `eligible`, `profile` (K numbers), `peer_wins`, `reward`, `advantage` and
-`keep`. A response that is too short, or has a certainty that is null, NaN or infinite, is not eligible: its profile,
-peer_wins and reward are null, its advantage is 0. The rows of a group need not be adjacent, and groups may differ in
-size.
+`keep`. A response that has a certainty that is null, NaN or infinite, or is too short for a rule with windows, is not
+eligible: its profile, peer_wins and reward are null, its advantage is 0. The rows of a group need not be adjacent, and
+groups may differ in size. Any rule of docs/rules.md that needs nothing but certainties can be named.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ from sif_trainer.runs.schema import build
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from sif_trainer.feedback.sif import SIFRule
+    from sif_trainer.feedback.groups import Groups
+    from sif_trainer.feedback.settings import FeedbackSettings
 
 _KEYS = """keys and their defaults, which are the paper's:
   num_windows=10          K, windows per ranked profile
@@ -35,20 +37,9 @@ _KEYS = """keys and their defaults, which are the paper's:
   window_wins=8           windows in which a response must be higher to beat a peer
   peer_win_rate=0.75      fraction of the other eligible responses that a winner must beat
   advantage_epsilon=1e-6  added to the standard deviation of a group's rewards
+keys of single rules (docs/rules.md): num_top, filter_rate, gate_threshold
 """
-
-
-@dataclass(frozen=True)
-class Advantage:
-    """The one setting that is not the rule's."""
-
-    advantage_epsilon: float = field(
-        default=1e-6, metadata={"help": "added to the standard deviation of a group's rewards"}
-    )
-
-    def __post_init__(self) -> None:
-        if not self.advantage_epsilon >= 0:
-            raise ValueError(f"advantage_epsilon={self.advantage_epsilon} must not be negative")
+_SEED = 0  # of rules that draw: the same file gives the same verdicts
 
 
 @dataclass
@@ -56,7 +47,7 @@ class Response:
     """One line in, and what the vote makes of it."""
 
     group: str | int
-    profile: Tensor | None  # (K,) float64; None when not eligible
+    certainty: list[float]
     verdict: dict[str, Any] = field(default_factory=dict)
 
 
@@ -65,44 +56,41 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "file", metavar="FILE", help="JSON lines with group and certainty; .gz too, - for standard input"
     )
+    parser.add_argument("--rule", help="feedback rule that needs only certainties (default: sif)")
     parser.add_argument("overrides", metavar="key=value", nargs="*", default=[], help="settings of the vote")
     parser.epilog = _KEYS
 
 
 def run(args: argparse.Namespace) -> int:
     """Read, vote, print."""
-    from sif_trainer.feedback.sif import SIFRule
+    from sif_trainer.feedback.rules import RULES
+    from sif_trainer.feedback.settings import FeedbackSettings
 
-    values = parse_overrides(args.overrides, SIFRule, Advantage)
-    rule, epsilon = build(SIFRule, values), build(Advantage, values).advantage_epsilon
-    responses = list(_read(args.file, rule))
+    values = parse_overrides(args.overrides, FeedbackSettings)
+    settings = build(FeedbackSettings, {**values, **({"feedback": args.rule} if args.rule else {})})
+    rule = settings.find_rule()
+    if not rule.reads_certainty_only:
+        possible = ", ".join(name for name, other in RULES.items() if other.reads_certainty_only)
+        raise UserError(
+            f"rule '{settings.feedback}' also reads {', '.join(sorted(rule.reads))}, and the file holds certainties "
+            f"only; rules that need no more: {possible}"
+        )
+    responses = list(_read(args.file))
     if not responses:
         raise UserError(f"{args.file}: no responses in it; expected JSON lines with 'group' and 'certainty'")
-    _vote(responses, rule, epsilon)
+    _vote(responses, settings)
     for response in responses:
-        profile = None if response.profile is None else response.profile.tolist()
-        line = {"group": response.group, "eligible": profile is not None, "profile": profile, **response.verdict}
-        print(strict_json(line))
+        print(strict_json({"group": response.group, **response.verdict}))
     return 0
 
 
-def _read(file: str, rule: SIFRule) -> Iterator[Response]:
-    import torch
-
-    from sif_trainer.certainty.profile import ranked_profile
-
+def _read(file: str) -> Iterator[Response]:
     for number, record in read_json_lines(file):
         where = f"{file}, line {number}"
         group, certainty = (_required(record, key, where) for key in ("group", "certainty"))
         if type(group) not in (str, int):
             raise UserError(f"{where}: 'group' must be a text or a whole number, not {group!r:.60}")
-        values = _numbers(certainty, where)
-        if len(values) < rule.min_length or not all(map(math.isfinite, values)):
-            yield Response(group, profile=None)
-            continue
-        row = torch.tensor([values], dtype=torch.float64)
-        mask = torch.ones_like(row, dtype=torch.bool)
-        yield Response(group, ranked_profile(row, mask, rule.num_windows, rule.window_size)[0])
+        yield Response(group, _numbers(certainty, where))
 
 
 def _required(record: dict[str, Any], key: str, where: str) -> Any:
@@ -123,24 +111,59 @@ def _numbers(certainty: Any, where: str) -> list[float]:
         raise UserError(f"{where}: 'certainty' holds a number that is too large") from error
 
 
-def _vote(responses: list[Response], rule: SIFRule, epsilon: float) -> None:
-    """Let each group vote, and write the verdicts into its responses."""
+def _vote(responses: list[Response], settings: FeedbackSettings) -> None:
+    """Let all groups vote, padded to the largest by responses that are not usable; write the verdicts."""
+    places: dict[str | int, list[Response]] = defaultdict(list)
+    for response in responses:
+        places[response.group].append(response)
+    size = max(map(len, places.values()))
+    rows = [place[i].certainty if i < len(place) else [] for place in places.values() for i in range(size)]
+    groups = _groups(rows, size, settings)
+    outcome = settings.find_rule().decide(groups, settings)
+    for p, members in enumerate(places.values()):
+        for i, response in enumerate(members):
+            eligible = bool(outcome.eligible[p, i])
+            response.verdict = {
+                "eligible": eligible,
+                "profile": _profile(groups.profile[p, i]) if eligible else None,
+                "peer_wins": int(outcome.peer_wins[p, i]) if eligible else None,
+                "reward": _reward(float(outcome.reward[p, i])) if eligible else None,
+                "advantage": float(outcome.advantage[p, i]),
+                "keep": bool(outcome.keep[p, i]),
+            }
+
+
+def _groups(rows: list[list[float]], size: int, settings: FeedbackSettings) -> Groups:
+    """What a rule may see of token certainties, `size` rows per group. A row at a time: lengths may differ widely."""
     import torch
 
-    from sif_trainer.feedback.sif import decide
+    from sif_trainer.certainty.profile import ranked_profile
+    from sif_trainer.feedback.groups import Groups
 
-    groups: dict[str | int, list[Response]] = defaultdict(list)
-    for response in responses:
-        groups[response.group].append(response)
-    absent = torch.full((rule.num_windows,), torch.nan, dtype=torch.float64)
-    for group in groups.values():
-        profiles = torch.stack([absent if response.profile is None else response.profile for response in group])
-        eligible = torch.tensor([response.profile is not None for response in group])
-        outcome = decide(profiles.unsqueeze(0), eligible.unsqueeze(0), rule, epsilon)
-        for i, response in enumerate(group):
-            response.verdict = {
-                "peer_wins": int(outcome.peer_wins[0, i]) if eligible[i] else None,
-                "reward": int(outcome.reward[0, i]) if eligible[i] else None,
-                "advantage": float(outcome.advantage[0, i]),
-                "keep": bool(outcome.keep[0, i]),
-            }
+    profiles, means, variances, usable = [], [], [], []
+    for row in rows:
+        fine = bool(row) and all(map(math.isfinite, row))
+        values = torch.tensor([row if fine else []], dtype=torch.float64)
+        mask = torch.ones_like(values, dtype=torch.bool)
+        profiles.append(ranked_profile(values, mask, settings.num_windows, settings.window_size)[0])
+        means.append(values.mean())
+        variances.append((values - values.mean()).square().mean())
+        usable.append(fine)
+    shape = (-1, size)
+    return Groups(
+        profile=torch.stack(profiles).view(*shape, settings.num_windows),
+        length=torch.tensor([len(row) for row in rows]).view(shape),
+        certainty_mean=torch.stack(means).view(shape),
+        certainty_variance=torch.stack(variances).view(shape),
+        usable=torch.tensor(usable).view(shape),
+        seed=_SEED,
+    )
+
+
+def _profile(profile: Tensor) -> list[float] | None:
+    """The profile, or None of a response that is shorter than a window, which some rules take."""
+    return None if profile.isnan().any() else profile.tolist()
+
+
+def _reward(value: float) -> float | int:
+    return int(value) if value.is_integer() else value

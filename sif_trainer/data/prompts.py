@@ -14,6 +14,7 @@ from sif_trainer.data.sources import read_rows
 from sif_trainer.runs.errors import UserError
 
 PROMPT_COLUMNS = ("prompt", "problem", "question")
+REPHRASED = "#rephrased"  # behind the id of a question put in other words
 
 
 @dataclass
@@ -29,6 +30,10 @@ class PromptSettings:
     prompt_column: str | None = field(
         default=None,
         metadata={"help": "Column of the prompt: text, or messages; prompt, problem or question if left out."},
+    )
+    rephrased_column: str | None = field(
+        default=None,
+        metadata={"help": "Column of the same question in other words, for feedback=co_rewarding; none if left out."},
     )
     prompt_split: str = field(default="train", metadata={"help": "Split of a hub data set or of the embedded world."})
     data_dir: str | None = field(
@@ -80,20 +85,25 @@ def load_prompts(settings: PromptSettings, tokenizer: Any, seed: int = 0, **temp
     chat = tokenizer.chat_template is not None if settings.chat is None else settings.chat
     if chat and tokenizer.chat_template is None:
         raise UserError("chat=true, but the tokenizer has no chat template; set chat=false, or use an instruct model")
-    column = _prompt_column(settings, rows[0])
-    prompts = [_as_prompt(row, column, number, chat, settings) for number, row in enumerate(rows, 1)]
+    columns = [_prompt_column(settings, rows[0])]
+    if settings.rephrased_column:
+        columns.append(settings.rephrased_column)
+    # With a rephrasing each row gives two prompts, one behind the other; they fit or are left out together.
+    ids = [str(row["id"]) + suffix for row in rows for suffix in ("", REPHRASED)[: len(columns)]]
+    prompts = [_as_prompt(row, c, number, chat, settings) for number, row in enumerate(rows, 1) for c in columns]
     texts = [_render(prompt, tokenizer, template_kwargs) for prompt in prompts]
     lengths = [len(ids) for ids in tokenizer(texts, add_special_tokens=not chat)["input_ids"]]
-    fitting = [i for i, length in enumerate(lengths) if length <= settings.max_prompt_length]
+    longest = [max(lengths[i - i % len(columns) :][: len(columns)]) for i in range(len(lengths))]
+    fitting = [i for i, length in enumerate(longest) if length <= settings.max_prompt_length]
     if not fitting:
         raise UserError(
             f"{settings.prompts}: all {len(rows)} prompts have more than "
             f"max_prompt_length={settings.max_prompt_length} tokens (the shortest has {min(lengths)}); raise the limit"
         )
     return PromptSet(
-        dataset=Dataset.from_list([{"id": rows[i]["id"], "prompt": prompts[i]} for i in fitting]),
-        num_read=len(rows),
-        num_too_long=len(rows) - len(fitting),
+        dataset=Dataset.from_list([{"id": ids[i], "prompt": prompts[i]} for i in fitting]),
+        num_read=len(prompts),
+        num_too_long=len(prompts) - len(fitting),
         max_length=max(lengths[i] for i in fitting),
         rendered=texts[fitting[0]],
     )

@@ -17,8 +17,8 @@ from sif_trainer.evaluation.estimate import Estimate, macro_average, maj_at_k, m
 from sif_trainer.evaluation.recipe import EvalRecipe
 from sif_trainer.evaluation.sample import Exam, fitting
 from sif_trainer.evaluation.store import SampleStore, read_samples
-from sif_trainer.evaluation.votes import Ballot, answer_classes
 from sif_trainer.runs.errors import UserError
+from sif_trainer.tasks.agreement import Ballot, answer_classes
 from sif_trainer.tasks.load import Problem
 
 SCHEMA_VERSION = 1

@@ -7,7 +7,7 @@ Shapes: P prompts, G responses per prompt.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -36,6 +36,10 @@ class GroupOutcome:
     def eligible(self) -> Tensor:
         """(P, G) bool: responses that took part in the vote."""
         return ~self.reward.isnan()
+
+    def drop(self, dropped: Tensor) -> GroupOutcome:
+        """The same verdicts with some responses, (P, G) bool, left out of the update."""
+        return replace(self, keep=self.keep & ~dropped, advantage=self.advantage.masked_fill(dropped, 0.0))
 
 
 def groups_with_a_difference(reward: Tensor, eligible: Tensor) -> Tensor:
@@ -66,3 +70,19 @@ def group_advantages(reward: Tensor, eligible: Tensor, epsilon: float = 1e-6) ->
     std = (deviation.square().sum(-1, keepdim=True) / (count - 1).clamp(min=1)).sqrt()
     decided = groups_with_a_difference(reward, eligible).unsqueeze(-1)
     return torch.where(decided, deviation / (std + epsilon), 0.0)
+
+
+def standardise(reward: Tensor, eligible: Tensor, epsilon: float) -> GroupOutcome:
+    """Turn any rewards, (P, G), into an outcome that keeps every eligible response, as ordinary GRPO does.
+
+    `peer_wins` counts the eligible responses of lower reward. A group without a difference has advantages of 0, but is
+    kept: its KL term acts.
+    """
+    reward = reward.double().masked_fill(~eligible, torch.nan)
+    return GroupOutcome(
+        reward=reward,
+        advantage=group_advantages(reward, eligible, epsilon),
+        keep=eligible,
+        peer_wins=(reward.unsqueeze(2) > reward.unsqueeze(1)).sum(-1),
+        margin=torch.full_like(reward[:, 0], torch.nan),
+    )

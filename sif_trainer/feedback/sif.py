@@ -15,6 +15,7 @@ from torch import Tensor
 
 from sif_trainer.feedback.groups import Groups
 from sif_trainer.feedback.outcome import GroupOutcome, group_advantages, groups_with_a_difference
+from sif_trainer.feedback.settings import FeedbackSettings
 
 
 @dataclass(frozen=True)
@@ -73,10 +74,11 @@ class SIFRule:
         return cls(**{field.name: getattr(settings, field.name) for field in fields(cls)})
 
 
-def sif(groups: Groups, rule: SIFRule, epsilon: float) -> GroupOutcome:
+def sif(groups: Groups, settings: FeedbackSettings) -> GroupOutcome:
     """Selective Internal Feedback: whoever is long enough votes (spec 1.2), `decide` counts."""
+    rule = settings.windows
     eligible = groups.usable & (groups.length >= rule.min_length)
-    return decide(groups.profile, eligible, rule, epsilon)
+    return decide(groups.profile, eligible, rule, settings.advantage_epsilon)
 
 
 def window_votes(profiles: Tensor) -> Tensor:
@@ -103,6 +105,25 @@ def decide(profiles: Tensor, eligible: Tensor, rule: SIFRule, epsilon: float = 1
     Raises:
         ValueError: when K of the profiles is not the rule's.
     """
+    beats, margin = hold_votes(profiles, eligible, rule)
+    peer_wins = beats.sum(-1)
+    num_peers = eligible.sum(-1, keepdim=True) - 1
+    wins = (peer_wins >= rule.wins_needed(num_peers)) & (num_peers >= 1)
+    reward = wins.double().masked_fill(~eligible, torch.nan)
+    return GroupOutcome(
+        reward=reward,
+        advantage=group_advantages(reward, eligible, epsilon),
+        keep=eligible & groups_with_a_difference(reward, eligible).unsqueeze(-1),
+        peer_wins=peer_wins,
+        margin=margin,
+    )
+
+
+def hold_votes(profiles: Tensor, eligible: Tensor, rule: SIFRule) -> tuple[Tensor, Tensor]:
+    """Who beats whom (spec 1.4): (P, G, G) bool, and (P,) the mean over eligible pairs of |windows won - lost|.
+
+    Raises ValueError when K of the profiles is not the rule's.
+    """
     if profiles.size(-1) != rule.num_windows:
         raise ValueError(
             f"profiles have {profiles.size(-1)} windows, but the rule says num_windows={rule.num_windows}"
@@ -110,15 +131,5 @@ def decide(profiles: Tensor, eligible: Tensor, rule: SIFRule, epsilon: float = 1
     pair = eligible.unsqueeze(2) & eligible.unsqueeze(1)
     pair = pair & ~torch.eye(eligible.size(-1), dtype=torch.bool, device=eligible.device)
     votes = window_votes(profiles)
-    peer_wins = ((votes >= rule.window_wins) & pair).sum(-1)
-    num_peers = eligible.sum(-1, keepdim=True) - 1
-    wins = (peer_wins >= rule.wins_needed(num_peers)) & (num_peers >= 1)
-    reward = wins.double().masked_fill(~eligible, torch.nan)
     lead = (votes - votes.transpose(1, 2)).abs().double()
-    return GroupOutcome(
-        reward=reward,
-        advantage=group_advantages(reward, eligible, epsilon),
-        keep=eligible & groups_with_a_difference(reward, eligible).unsqueeze(-1),
-        peer_wins=peer_wins,
-        margin=(lead * pair).sum((1, 2)) / pair.sum((1, 2)),
-    )
+    return (votes >= rule.window_wins) & pair, (lead * pair).sum((1, 2)) / pair.sum((1, 2))

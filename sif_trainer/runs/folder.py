@@ -32,7 +32,8 @@ from sif_trainer.runs.recipe import differences
 from sif_trainer.runs.records import Records, strict_json, write_atomically, writing
 
 _PACKAGES = (
-    "sif-trainer", "torch", "trl", "transformers", "accelerate", "peft", "datasets", "numpy", "vllm", "deepspeed",
+    "sif-trainer", "torch", "trl", "transformers", "accelerate", "peft", "datasets", "numpy", "sympy",
+    "vllm", "deepspeed",
 )  # fmt: skip
 _LOCKED: list[TextIO] = []  # open, and so locked, until this process ends
 _OPENING = {"manifest.json", "config.yaml", "paper_diff.yaml"}
@@ -59,6 +60,7 @@ class RunFolder:
         config: Mapping[str, Any],
         reference: Mapping[str, Any] | None = None,
         seed: int | None = None,
+        facts: Mapping[str, Any] | None = None,
     ) -> RunFolder:
         """Make the folder, or open it again to go on.
 
@@ -68,6 +70,7 @@ class RunFolder:
             config: the resolved configuration; values that YAML has no form for are written as texts.
             reference: what `paper_diff.yaml` compares with.
             seed: the run's seed.
+            facts: what a reader of the manifest must know besides.
 
         Raises:
             UserError: the path is a file, holds other files or a run with another configuration, is in use by another
@@ -83,6 +86,7 @@ class RunFolder:
         run._lock()
         plain = json.loads(json.dumps(config, default=str))
         manifest = run._manifest(command, plain, seed)
+        manifest |= facts or {}
         manifest["starts"].append(_circumstances())
         run.write_json("manifest", manifest)
         write_atomically(run.path / "config.yaml", dump(plain))

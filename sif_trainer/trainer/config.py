@@ -17,8 +17,7 @@ from typing import Any, Literal
 import torch
 from trl import GRPOConfig
 
-from sif_trainer.feedback.rules import RULES
-from sif_trainer.feedback.sif import SIFRule
+from sif_trainer.feedback.settings import FeedbackSettings
 from sif_trainer.trainer.batch import plan_batch
 from sif_trainer.trainer.signs import THRESHOLDS
 
@@ -30,27 +29,14 @@ def _setting(default: Any, help: str) -> Any:
 
 
 @dataclass
-class SIFConfig(GRPOConfig):
-    """Settings of `SIFTrainer`: all of `GRPOConfig`, with the fields below added or pinned.
+class SIFConfig(FeedbackSettings, GRPOConfig):
+    """Settings of `SIFTrainer`: all of `GRPOConfig` and `FeedbackSettings`, with the fields below added or pinned.
 
     Raises:
         ValueError: for a combination under which the method cannot work, with the reason and the nearest valid value.
     """
 
-    # --- the vote -----------------------------------------------------------------------------------------------
-    feedback: str = _setting("sif", "Rule that turns certainty into reward: 'sif' (paper) or 'intuitor' (baseline).")
-    num_windows: int = _setting(10, "K, windows per ranked profile (paper: 10).")
-    window_size: int = _setting(100, "w, tokens per window (paper: 100).")
-    min_stride: int = _setting(
-        50, "s, tokens between window starts in the shortest eligible response; L_min = w + s (K-1) (paper: 50)."
-    )
-    window_wins: int = _setting(8, "tau_w, windows of K in which a response must lead to beat a peer (paper: 8).")
-    peer_win_rate: float = _setting(
-        0.75, "tau_p in (0, 1], fraction of the other eligible responses that a winner must beat (paper: 3/4)."
-    )
-    advantage_epsilon: float = _setting(
-        1e-6, "Added to the group's standard deviation (ours; the paper is silent, verl 1e-6, TRL 1e-4)."
-    )
+    # --- the update (the feedback and its options: feedback/settings.py) -----------------------------------------
     normalize_by: Literal["kept", "all"] = _setting(
         "kept",
         "Divide the summed loss of a step by its kept responses or by all its responses (ours; the paper is silent). "
@@ -122,24 +108,18 @@ class SIFConfig(GRPOConfig):
     )
 
     def __post_init__(self) -> None:
+        FeedbackSettings.__post_init__(self)
         self._check_method()
         self._plan_batch()
         if self.bf16 is None and not self.fp16:  # type: ignore[has-type]
             self.bf16 = torch.cuda.is_available()
-        super().__post_init__()
+        GRPOConfig.__post_init__(self)
         self._align_saves()
 
-    @property
-    def rule(self) -> SIFRule:
-        """The vote's settings as the feedback room takes them."""
-        return SIFRule.from_settings(self)
-
     def _check_method(self) -> None:
-        if self.feedback not in RULES:
-            raise ValueError(f"feedback='{self.feedback}' is no rule; choose one of {', '.join(RULES)}")
-        min_length = self.rule.min_length
+        feedback, min_length = self.find_rule(), self.windows.min_length
         if (
-            self.feedback == "sif"
+            feedback.needs_windows
             and self.max_completion_length is not None
             and min_length > self.max_completion_length
         ):
@@ -148,6 +128,16 @@ class SIFConfig(GRPOConfig):
                 f"{self.window_size} + {self.min_stride} * {self.num_windows - 1} = {min_length} tokens, but "
                 f"max_completion_length={self.max_completion_length}; lower window_size or min_stride, or raise "
                 "the limit"
+            )
+        if self.num_trained is not None and self.num_generations % self.num_trained:
+            raise ValueError(
+                f"num_trained={self.num_trained} must divide num_generations={self.num_generations}, the responses "
+                "that vote (TTRL: 32 of 64)"
+            )
+        if "paired" in feedback.reads and self.prompts_per_step is not None and self.prompts_per_step % 2:
+            raise ValueError(
+                f"prompts_per_step={self.prompts_per_step} must be even: feedback='{self.feedback}' takes each "
+                "question together with its rephrasing"
             )
         if self.loss_type not in SUPPORTED_LOSSES:
             raise ValueError(
@@ -165,7 +155,6 @@ class SIFConfig(GRPOConfig):
         if self.health not in ("off", "warn", "stop", "rollback"):
             raise ValueError(f"health='{self.health}' must be 'off', 'warn', 'stop' or 'rollback'")
         for name, holds, rule in (
-            ("advantage_epsilon", self.advantage_epsilon >= 0, "must not be negative"),
             ("learning_rate", 0 <= self.learning_rate < math.inf, "must be finite and not negative"),
             ("beta", self.beta >= 0, "must not be negative"),
             ("epsilon", self.epsilon > 0, "must be positive"),

@@ -13,6 +13,8 @@ from typing import Any
 
 from datasets import Dataset
 
+from sif_trainer.data.prompts import REPHRASED
+
 
 def prompts_only(dataset: Dataset, monitors: Sequence[Callable[..., Any]]) -> Dataset:
     """Return the data set without the columns that no monitor names; an `id` is added where there is none.
@@ -30,6 +32,22 @@ def prompts_only(dataset: Dataset, monitors: Sequence[Callable[..., Any]]) -> Da
     asked_for = {"prompt", "id"}.union(*(_parameters(monitor) for monitor in monitors))
     dataset = dataset.select_columns([name for name in dataset.column_names if name in asked_for])
     return dataset if "id" in dataset.column_names else dataset.add_column("id", [str(i) for i in range(len(dataset))])
+
+
+def check_pairs(dataset: Dataset) -> None:
+    """Refuse a data set whose rows are not questions, each followed by its rephrasing (id `x`, then `x#rephrased`).
+
+    Raises:
+        ValueError: naming the first row that is not in its place.
+    """
+    ids = [str(i) for i in dataset["id"]] if "id" in dataset.column_names else []
+    wrong = [i for i, (own, other) in enumerate(zip(ids[::2], ids[1::2], strict=False)) if other != own + REPHRASED]
+    if not ids or len(ids) % 2 or wrong:
+        row = f"row {2 * wrong[0] + 2} is '{ids[2 * wrong[0] + 1]}'" if wrong else f"it has {len(ids)} ids"
+        raise ValueError(
+            "co_rewarding needs each question followed by its rephrasing, with ids 'x' and 'x#rephrased', but "
+            f"{row}; in a recipe, name the column of the rephrasing with rephrased_column=NAME"
+        )
 
 
 def named_columns_only(monitor: Callable[..., Any], columns: Sequence[str]) -> Callable[..., Any]:

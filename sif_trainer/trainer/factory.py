@@ -40,6 +40,13 @@ class TrainRecipe(PromptSettings):
             "responses, paper: Table 4); never a reward. 'cipher', 'math', 'gsm8k', …"
         },
     )
+    answer_rule: str | None = field(
+        default=None,
+        metadata={
+            "help": "How rules that vote by answer find and compare the answers of responses (no reference is read): "
+            "'math', 'gsm8k', 'mcq', 'cipher', …"
+        },
+    )
     answer_column: str | None = field(
         default=None,
         metadata={"help": "Column of the reference answer, for monitor and validation; 'answer' if left out."},
@@ -118,15 +125,18 @@ def make_trainer(
 
 def explain(recipe: TrainRecipe, config: SIFConfig, prompts: PromptSet, tokenizer: Any) -> list[str]:
     """Return what a user checks first: batch arithmetic, prompts, windows, end token, one rendered prompt."""
-    rule = config.rule
+    rule = config.windows
+    votes = (
+        f"{rule.num_windows} windows of {rule.window_size} tokens; responses of at least {rule.min_length} of at most "
+        f"{config.max_completion_length} tokens are eligible; a win takes {rule.window_wins} windows, a reward "
+        f"{rule.peer_win_rate:g} of the peers"
+    )
     return [
         f"model:   {recipe.model}, end of text {tokenizer.eos_token!r}",
         f"batch:   {config.batch_plan.explain()}",
         f"prompts: {prompts.explain()}",
         f"epoch:   {config.batch_plan.explain_epoch(len(prompts.dataset))}",
-        f"votes:   {rule.num_windows} windows of {rule.window_size} tokens; responses of at least {rule.min_length} "
-        f"of at most {config.max_completion_length} tokens are eligible; a win takes {rule.window_wins} windows, a "
-        f"reward {rule.peer_win_rate:g} of the peers",
+        f"rule:    {config.feedback}" + (f"; {votes}" if config.find_rule().needs_windows else ""),
         f"prompt:  {prompts.rendered!r}",
     ]
 

@@ -97,8 +97,8 @@ class Recorder(TrainerCallback):
             length = logs["sif/length"]
             raise UserError(
                 f"no response was eligible in {limit} logged steps: they are {length:.0f} tokens long on average, "
-                f"the windows need {args.rule.min_length}; lower window_size, min_stride or num_windows (here, say, "
-                f"window_size={max(int(length / 6), 1)} min_stride={max(int(length / 20), 1)}), or set "
+                f"the windows need {args.windows.min_length}; lower window_size, min_stride or num_windows (here, "
+                f"say, window_size={max(int(length / 6), 1)} min_stride={max(int(length / 20), 1)}), or set "
                 "max_steps_without_update=0 to go on"
             )
 

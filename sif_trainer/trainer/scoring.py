@@ -18,15 +18,19 @@ import torch
 from torch import Tensor
 
 from sif_trainer.certainty.head import TokenScores
-from sif_trainer.certainty.profile import ranked_profile
-from sif_trainer.feedback.sif import SIFRule
+from sif_trainer.certainty.profile import band_mean, ranked_profile
+from sif_trainer.feedback.settings import FeedbackSettings
 
 NGRAM = 4
 STATISTICS = (
     "length",
     "certainty_mean",
     "certainty_variance",
+    "certainty_band",
     "entropy_mean",
+    "log_prob_mean",
+    "step_confidence",
+    "gradient_norm",
     "finite",
     "truncated",
     "repetition_rate",
@@ -63,21 +67,23 @@ def score_rollout(
     process runs ceil(B / batch_size) forwards, whatever its rows are: sharded models hang otherwise.
 
     Returns:
-        Log-probability, entropy and certainty, each (B, T) fp32, zero on padding and tool tokens.
+        Log-probability, entropy, certainty and, where the head gives it, confidence, each (B, T) fp32, zero on padding
+        and tool tokens.
     """
     mask = rollout.valid_mask(device)
     lengths = [len(p) + len(c) for p, c in zip(rollout.prompt_ids, rollout.completion_ids, strict=True)]
     order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
-    out = [torch.zeros(mask.shape, dtype=torch.float32, device=device) for _ in range(3)]
+    out: dict[str, Tensor] = {}
     for start in range(0, len(order), batch_size):
         rows = order[start : start + batch_size]
         inputs = _micro_batch(rollout, mask, rows, pad_token_id, device)
         with torch.no_grad():
             scores = model(**inputs, token_scores=True)
         width = max(len(rollout.completion_ids[i]) for i in rows)
-        for total, part in zip(out, (scores.log_probs, scores.entropy, scores.certainty), strict=True):
+        for name, part in scores.items():  # those that are not None
+            total = out.setdefault(name, torch.zeros(mask.shape, dtype=torch.float32, device=device))
             total[rows, :width] = part[:, -width:]
-    return TokenScores(log_probs=out[0], entropy=out[1], certainty=out[2])
+    return TokenScores(**out)
 
 
 def _micro_batch(
@@ -100,31 +106,45 @@ def _micro_batch(
 
 
 def response_statistics(
-    scores: TokenScores, rollout: Rollout, truncated: Sequence[bool], texts: Sequence[str], rule: SIFRule
+    scores: TokenScores,
+    rollout: Rollout,
+    truncated: Sequence[bool],
+    texts: Sequence[str],
+    settings: FeedbackSettings,
+    **optional: Tensor,
 ) -> Tensor:
     """Reduce tokens to one float64 row per response: (B, K + len(STATISTICS)), profile first.
 
-    The profile is NaN where the response is shorter than a window or has a logit that is not finite.
+    The profile is NaN where the response is shorter than a window or has a logit that is not finite. `optional` are
+    columns that few rules read, (B,) each, NaN where they are not given.
     """
-    certainty, entropy = scores.certainty, scores.entropy
+    certainty = scores.certainty
     mask = rollout.valid_mask(certainty.device)
     length = mask.sum(1)
     tokens = length.clamp(min=1)
     values = certainty.double().masked_fill(~mask, 0.0)
     mean = values.sum(1) / tokens
     variance = (values - mean[:, None]).masked_fill(~mask, 0.0).square().sum(1) / tokens
+    absent = torch.full_like(mean, torch.nan)
+    band = absent
+    if settings.band_low is not None and settings.band_high is not None:
+        band = band_mean(values, mask, settings.band_low, settings.band_high)
     columns = {
         "length": length,
         "certainty_mean": mean,
         "certainty_variance": variance,
-        "entropy_mean": entropy.double().masked_fill(~mask, 0.0).sum(1) / tokens,
+        "certainty_band": band,
+        "entropy_mean": scores.entropy.double().masked_fill(~mask, 0.0).sum(1) / tokens,
+        "log_prob_mean": scores.log_probs.double().masked_fill(~mask, 0.0).sum(1) / tokens,
+        "step_confidence": optional.get("step_confidence", absent),
+        "gradient_norm": optional.get("gradient_norm", absent),
         "finite": (certainty.isfinite() | ~mask).all(1) & (scores.log_probs.isfinite() | ~mask).all(1),
         "truncated": torch.tensor(truncated),
         "repetition_rate": torch.tensor([repetition_rate(ids) for ids in rollout.completion_ids]),
         "top_word_share": torch.full_like(mean, top_word_share(texts)),
         "prompt_hash": torch.tensor([zlib.crc32(repr(ids).encode()) for ids in rollout.prompt_ids]),
     }
-    profile = ranked_profile(certainty, mask, rule.num_windows, rule.window_size)
+    profile = ranked_profile(certainty, mask, settings.num_windows, settings.window_size)
     rest = [columns[name].to(device=profile.device, dtype=torch.float64) for name in STATISTICS]
     return torch.cat([profile.double(), torch.stack(rest, dim=1)], dim=1)
 
@@ -137,7 +157,11 @@ class ResponseStatistics:
     length: Tensor
     certainty_mean: Tensor
     certainty_variance: Tensor
+    certainty_band: Tensor
     entropy_mean: Tensor
+    log_prob_mean: Tensor
+    step_confidence: Tensor
+    gradient_norm: Tensor
     finite: Tensor
     truncated: Tensor
     repetition_rate: Tensor

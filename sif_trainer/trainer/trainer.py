@@ -28,15 +28,16 @@ from trl import GRPOTrainer
 from sif_trainer.certainty.head import TokenScores, add_certainty_head, record_certainty
 from sif_trainer.feedback.groups import Groups
 from sif_trainer.feedback.outcome import GroupOutcome, group_advantages, groups_with_a_difference
-from sif_trainer.feedback.rules import RULES
 from sif_trainer.feedback.sif import window_votes
+from sif_trainer.trainer.answers import AnswerReader
 from sif_trainer.trainer.config import SIFConfig
 from sif_trainer.trainer.contract import check_contract
-from sif_trainer.trainer.dataset import named_columns_only, prompts_only
-from sif_trainer.trainer.metrics import monitor_metrics, vote_metrics
+from sif_trainer.trainer.dataset import check_pairs, named_columns_only, prompts_only
+from sif_trainer.trainer.evidence import Evidence, as_text
+from sif_trainer.trainer.metrics import answer_metrics, monitor_metrics, verdict_metrics, vote_metrics
 from sif_trainer.trainer.recorder import Recorder
 from sif_trainer.trainer.reference import loadable_reference
-from sif_trainer.trainer.sampler import EpochSeededSampler
+from sif_trainer.trainer.sampler import EpochSeededSampler, PairedSampler
 from sif_trainer.trainer.scoring import ResponseStatistics, Rollout, response_statistics, score_rollout
 from sif_trainer.trainer.update_mask import apply_update_mask, replace_rows
 
@@ -57,10 +58,11 @@ class SIFTrainer(GRPOTrainer):
             the monitor names it as a parameter; no other column enters the trainer.
         args: settings; `SIFConfig()` is the paper's.
         train_dataset: rows with a `prompt` (text or messages) and, optionally, an `id`.
+        answers: finds and compares final answers, for a rule that votes by answer (`tasks.agreement.AnswerReader`).
 
     Raises:
-        ValueError: for a streamed or multimodal data set, a model whose logits are transformed in an unknown way, and
-            settings that cannot work.
+        ValueError: for a streamed or multimodal data set, a model whose logits are transformed in an unknown way, a
+            rule that lacks what it reads or cannot run on this many processes, and settings that cannot work.
         ImportError: when the installed TRL is not as this class relies on, naming what is not.
     """
 
@@ -72,6 +74,7 @@ class SIFTrainer(GRPOTrainer):
         train_dataset: Dataset | None = None,
         eval_dataset: Any = None,
         processing_class: Any = None,
+        answers: AnswerReader | None = None,
         **kwargs: Any,
     ) -> None:
         if breaches := check_contract():
@@ -97,6 +100,9 @@ class SIFTrainer(GRPOTrainer):
                 f"{len(train_dataset)} prompts are fewer than prompts_per_step={args.batch_plan.prompts_per_step}, so "
                 "that an epoch has no step; lower it, or give more prompts"
             )
+        self._rule = args.find_rule()
+        if "paired" in self._rule.reads:
+            check_pairs(train_dataset)
         train_dataset = prompts_only(train_dataset, monitors)
         monitors = [named_columns_only(monitor, train_dataset.column_names) for monitor in monitors]
         if isinstance(eval_dataset, Dataset):
@@ -121,7 +127,10 @@ class SIFTrainer(GRPOTrainer):
                 "of certainty; use LoRA, or train the whole model"
             )
         self._scored_model = self.model.get_base_model() if is_peft_model(self.model) else self.model
-        add_certainty_head(self._scored_model, self.temperature, args.cast_lm_head_to_fp32)
+        self._evidence = Evidence(self, self._rule, answers, num_monitors=len(monitors))
+        add_certainty_head(
+            self._scored_model, self.temperature, args.cast_lm_head_to_fp32, self._evidence.confidence_top_k
+        )
         self.recorder = Recorder(Path(args.output_dir), self.accelerator.is_main_process)
         self.remove_callback(PrinterCallback)  # the health line says it better
         self.add_callback(self.recorder)
@@ -143,15 +152,22 @@ class SIFTrainer(GRPOTrainer):
             return table
         with self._seconds("time/score"):
             scores = self._token_scores()
-        texts = [c if isinstance(c, str) else " ".join(m["content"] or "" for m in c) for c in completions]
-        rows = response_statistics(scores, self._rollout, self._truncated(), texts, self.args.rule)
+        texts = [as_text(completion) for completion in completions]
+        extra = self._evidence.columns(scores, self._rollout)
+        rows = response_statistics(scores, self._rollout, self._truncated(), texts, self.args, **extra)
         statistics = ResponseStatistics.from_rows(self.accelerator.gather(rows))
         self._check_groups(statistics.prompt_hash)
-        self._outcome = self._vote(statistics, table)
+        groups = self._evidence.groups(statistics, texts, prompts, verdicts=table[:, 1:])
+        self._outcome = self._vote(groups, table)
         self._finite = self._local(statistics.finite)
         table[:, 0] = self._outcome.reward.flatten()
         monitors = dict(zip(self.reward_func_names[1:], table[:, 1:].unbind(1), strict=True))
-        metrics = {**vote_metrics(statistics, self._outcome), **monitor_metrics(monitors, self._outcome)}
+        metrics = {
+            **vote_metrics(statistics, self._outcome),
+            **monitor_metrics(monitors, self._outcome),
+            **verdict_metrics(monitors, self._outcome),
+            **answer_metrics(groups.answer),
+        }
         for name, value in metrics.items():
             self._log_metric(name, value)
         self._sample_completions(inputs, prompts, texts, statistics, monitors)
@@ -180,7 +196,8 @@ class SIFTrainer(GRPOTrainer):
         return super()._compute_loss(model, inputs) * inputs.get("loss_scale", 1.0)
 
     def _get_train_sampler(self, dataset: Dataset | None = None) -> Sampler[int]:
-        return EpochSeededSampler(super()._get_train_sampler(dataset), self.args.seed)
+        kind = PairedSampler if "paired" in self._rule.reads else EpochSeededSampler
+        return kind(super()._get_train_sampler(dataset), self.args.seed)
 
     def create_model_card(self, *args: Any, **kwargs: Any) -> None:
         """Write none: TRL's would call the model trained with GRPO, with a link to a base model that it guesses."""
@@ -200,16 +217,9 @@ class SIFTrainer(GRPOTrainer):
         with self.accelerator.autocast():
             return score_rollout(self.model, rollout, self._tokenizer.pad_token_id, batch_size, device)
 
-    def _vote(self, statistics: ResponseStatistics, table: Tensor) -> GroupOutcome:
-        shape = (-1, self.num_generations)
-        usable = statistics.finite & ~statistics.truncated if self.mask_truncated_completions else statistics.finite
-        groups = Groups(
-            profile=statistics.profile.view(*shape, self.args.num_windows),
-            length=statistics.length.view(shape),
-            certainty_mean=statistics.certainty_mean.view(shape),
-            usable=usable.view(shape),
-        )
-        outcome = RULES[self.args.feedback](groups, self.args.rule, self.args.advantage_epsilon)
+    def _vote(self, groups: Groups, table: Tensor) -> GroupOutcome:
+        shape = groups.usable.shape
+        outcome = self._rule.decide(groups, self.args)
         for weight, column in zip(self._weights[1:], table[:, 1:].unbind(1), strict=True):
             if weight:
                 outcome = _add_reward(outcome, weight, column.view(shape), self.args.advantage_epsilon)

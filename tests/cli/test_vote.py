@@ -14,6 +14,8 @@ import pytest
 
 from sif_trainer.cli import vote
 from sif_trainer.cli.main import main
+from sif_trainer.feedback.rules import RULES
+from sif_trainer.feedback.settings import FeedbackSettings
 from sif_trainer.feedback.sif import SIFRule
 
 SMALL = ["num_windows=3", "window_size=2", "min_stride=1", "window_wins=2"]
@@ -118,13 +120,34 @@ def test_a_response_without_a_number_is_not_eligible(tmp_path: Path, capsys: pyt
 
 
 def test_the_printed_defaults_are_the_rules() -> None:
-    defaults = {
-        field.name: str(field.default) for cls in (SIFRule, vote.Advantage) for field in dataclasses.fields(cls)
-    }
-    printed = dict(line.split()[0].split("=") for line in vote._KEYS.splitlines()[1:])
-    assert {key: str(float(value)) for key, value in printed.items()} == {
-        key: str(float(value)) for key, value in defaults.items()
-    }
+    lines = [line for line in vote._KEYS.splitlines() if "=" in line.split()[0]]
+    printed = dict(line.split()[0].split("=") for line in lines)
+    defaults = {field.name: field.default for field in dataclasses.fields(FeedbackSettings)}
+    assert {key: float(value) for key, value in printed.items()} == {key: float(defaults[key]) for key in printed}
+    assert set(printed) == {"advantage_epsilon", *(field.name for field in dataclasses.fields(SIFRule))}
+    assert set(vote._KEYS.splitlines()[-1].partition("):")[2].replace(",", " ").split()) <= set(defaults)
+
+
+def test_any_rule_that_needs_only_certainties(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "rows.jsonl"
+    rows = [("a", [1, 2]), ("b", [5]), ("a", [9, 9, 9]), ("a", [4]), ("b", [7, 7]), ("a", [None])]
+    file.write_text("".join(json.dumps({"group": g, "certainty": c}) + "\n" for g, c in rows))
+    assert main(["vote", str(file), "--rule", "top2", "num_top=1"]) == 0
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [line["reward"] for line in lines] == [0, 0, 1, 0, 1, None]
+    assert [line["keep"] for line in lines] == [True] * 5 + [False]
+    assert all(line["profile"] is None for line in lines)  # shorter than a window of 100
+    assert main(["vote", str(file), "--rule", "intuitor"]) == 0
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [line["reward"] for line in lines] == [1.5, 5, 9, 4, 7, None]
+    possible = [name for name, rule in RULES.items() if not rule.reads and not rule.required]
+    for name in possible:
+        assert main(["vote", str(file), f"--rule={name}"]) == 0
+    capsys.readouterr()
+    assert main(["vote", str(file), "--rule", "rent"]) == 2
+    assert f"'rent' also reads entropy_mean; rules that need no more: {', '.join(possible[:3])}" in (
+        capsys.readouterr().err.replace(", and the file holds certainties only", "")
+    )
 
 
 def test_the_command_reads_standard_input(sif: Callable[..., Any]) -> None:

@@ -9,8 +9,7 @@ import torch
 
 from sif_trainer.feedback.groups import Groups
 from sif_trainer.feedback.intuitor import intuitor
-from sif_trainer.feedback.rules import RULES
-from sif_trainer.feedback.sif import SIFRule, sif
+from sif_trainer.feedback.settings import FeedbackSettings
 
 
 def outcome_of(means: list[float], usable: list[bool]):
@@ -18,9 +17,10 @@ def outcome_of(means: list[float], usable: list[bool]):
         profile=torch.full((1, len(means), 10), math.nan, dtype=torch.float64),  # no windows are looked at
         length=torch.ones(1, len(means)),
         certainty_mean=torch.tensor([means], dtype=torch.float64),
+        certainty_variance=torch.zeros(1, len(means)),
         usable=torch.tensor([usable]),
     )
-    return intuitor(groups, SIFRule(), 0.0)
+    return intuitor(groups, FeedbackSettings(advantage_epsilon=0.0))
 
 
 def test_reward_is_the_mean_certainty_standardised_over_the_group() -> None:
@@ -39,7 +39,3 @@ def test_nothing_is_filtered_but_what_is_not_usable() -> None:
     assert spoilt.reward[0].tolist() == pytest.approx([1, math.nan, 2], nan_ok=True)
     assert spoilt.advantage[0].tolist() == pytest.approx([-math.sqrt(0.5), 0, math.sqrt(0.5)])
     assert spoilt.peer_wins.tolist() == [[0, 0, 1]]
-
-
-def test_rules_are_found_by_the_name_in_a_recipe() -> None:
-    assert RULES["sif"] is sif and RULES["intuitor"] is intuitor

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 import random
@@ -18,6 +19,7 @@ from voting import Group, profiles, vote
 
 from sif_trainer.feedback.groups import Groups
 from sif_trainer.feedback.outcome import GroupOutcome
+from sif_trainer.feedback.settings import FeedbackSettings
 from sif_trainer.feedback.sif import SIFRule, decide, sif, window_votes
 
 PAPER = SIFRule()
@@ -153,9 +155,10 @@ def test_who_is_too_short_or_not_usable_does_not_vote() -> None:
         profile=profile,
         length=torch.tensor([[5, 5, 5, 4, 9]]),
         certainty_mean=torch.zeros(1, 5),
+        certainty_variance=torch.zeros(1, 5),
         usable=torch.tensor([[True, True, True, True, False]]),
     )
-    outcome = sif(groups, SMALL, 1e-6)
+    outcome = sif(groups, FeedbackSettings(**dataclasses.asdict(SMALL)))
     assert SMALL.min_length == 5
     assert outcome.eligible.tolist() == [[True, True, True, False, False]]
     assert outcome.peer_wins.tolist() == [[0, 1, 2, 0, 0]]

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from trl import GRPOConfig
 
+from sif_trainer.feedback.settings import FeedbackSettings
 from sif_trainer.feedback.sif import SIFRule
 from sif_trainer.trainer.config import SUPPORTED_LOSSES, SIFConfig
 
@@ -41,6 +42,7 @@ PINNED = {
     "max_grad_norm": 1.0,
     "weight_decay": 0.01,
 }
+OURS = {**FeedbackSettings.__annotations__, **SIFConfig.__annotations__}
 # Not ours to declare, but relied on as they come.
 INHERITED = {"steps_per_generation": None, "entropy_coef": 0.0, "delta": None, "off_policy_mask_threshold": None}
 
@@ -66,7 +68,7 @@ def test_inherited_default(name: str) -> None:
 
 def test_what_is_pinned_is_declared_here_and_known_to_trl() -> None:
     """A pin that is inherited follows TRL's next change of mind; one that TRL no longer knows pins nothing."""
-    assert set(PINNED) <= set(SIFConfig.__annotations__)
+    assert set(PINNED) <= set(OURS)
     assert set(PINNED) - {"advantage_epsilon", "normalize_by", "feedback"} <= set(declared(GRPOConfig))
 
 
@@ -81,15 +83,15 @@ def test_warm_up_is_a_tenth_of_the_run(tmp_path: Path) -> None:
 
 
 def test_every_setting_of_ours_says_what_it_is() -> None:
-    ours = [field for field in dataclasses.fields(SIFConfig) if field.name in SIFConfig.__annotations__]
+    ours = [field for field in dataclasses.fields(SIFConfig) if field.name in OURS]
     for field in ours:
         assert field.metadata["help"].endswith("."), field.name
 
 
 def test_the_vote_is_the_papers(tmp_path: Path) -> None:
-    assert config(tmp_path).rule == SIFRule()
+    assert config(tmp_path).windows == SIFRule()
     scaled = config(tmp_path, num_windows=5, window_size=20, min_stride=10, window_wins=4, peer_win_rate=0.5)
-    assert scaled.rule == SIFRule(5, 20, 10, 4, 0.5)
+    assert scaled.windows == SIFRule(5, 20, 10, 4, 0.5)
 
 
 def test_the_batch_is_the_papers(tmp_path: Path) -> None:
@@ -121,7 +123,12 @@ def test_processes_share_the_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             {"max_completion_length": 549},
             r"no response could ever be eligible.*100 \+ 50 \* 9 = 550 tokens, but max_completion_length=549",
         ),
-        ({"feedback": "votes"}, "feedback='votes' is no rule; choose one of sif, intuitor"),
+        ({"feedback": "votes"}, "feedback='votes' is no rule; choose one of sif, sif_no_peer, "),
+        (
+            {"feedback": "majority", "num_trained": 3},
+            "num_trained=3 must divide num_generations=8",
+        ),
+        ({"feedback": "co_rewarding", "prompts_per_step": 3}, "prompts_per_step=3 must be even"),
         ({"window_wins": 11}, "window_wins=11 is more than num_windows=10"),
         ({"peer_win_rate": 0.0}, r"peer_win_rate=0.0 must lie in \(0, 1\]"),
         ({"num_generations": 1}, "num_generations=1: a group needs at least 2 responses"),

@@ -12,7 +12,7 @@ import tiny
 import torch
 
 from sif_trainer.feedback.outcome import GroupOutcome
-from sif_trainer.trainer.metrics import monitor_metrics, vote_metrics
+from sif_trainer.trainer.metrics import answer_metrics, monitor_metrics, verdict_metrics, vote_metrics
 from sif_trainer.trainer.scoring import ResponseStatistics
 
 DOCS = Path(__file__).parents[2] / "docs" / "metrics.md"
@@ -37,7 +37,11 @@ def statistics(finite: list[bool]) -> ResponseStatistics:
         length=column(10, 20, 30, 40, 50, 60, 70, 80),
         certainty_mean=column(1, 2, 3, 4, 5, 6, 7, NAN),
         certainty_variance=column(2, 4, 6, 8, 10, 12, 14, NAN),
+        certainty_band=column(*[NAN] * 8),
         entropy_mean=column(1, 1, 1, 1, 2, 2, 2, NAN),
+        log_prob_mean=column(*[-1] * 8),
+        step_confidence=column(*[NAN] * 8),
+        gradient_norm=column(*[NAN] * 8),
         finite=torch.tensor(finite),
         truncated=torch.tensor([True] + [False] * 7),
         repetition_rate=column(0, 0, 0, 0, 0.5, 0.5, 0.5, 0.5),
@@ -98,8 +102,35 @@ def test_monitors_compare_winners_and_kept_with_all_responses() -> None:
     assert all(math.isnan(metrics[f"monitor/silent/{name}"]) for name in expected)
 
 
+def test_how_often_a_reward_is_what_the_monitor_says() -> None:
+    """Label and reward accuracy (spec 4.2) by hand: two groups have a winner, one of two and one of one are right."""
+    reward = torch.tensor([[1.0, 1.0, 0.0, NAN], [0.0, 0.0, 1.0, 0.0], [0.0] * 4], dtype=torch.float64)
+    outcome = GroupOutcome(
+        reward, advantage=reward, keep=~reward.isnan(), peer_wins=reward.long(), margin=torch.zeros(3)
+    )
+    right = torch.tensor([1.0, 0.0, 0.0, 1.0, NAN, 1.0, 1.0, 0.0, 0.0, 0.0, 0.0, 1.0])
+    metrics = verdict_metrics({"right": right}, outcome)
+    expected = {"monitor/right/reward_accuracy": 7 / 10, "monitor/right/label_accuracy": (1 / 2 + 1) / 2}
+    assert metrics == pytest.approx(expected)
+    continuous = GroupOutcome(reward / 3, outcome.advantage, outcome.keep, outcome.peer_wins, outcome.margin)
+    assert verdict_metrics({"right": right}, continuous) == {}
+
+
+def test_what_the_answers_look_like() -> None:
+    answer = torch.tensor([[0, 0, 1, -1], [0, 1, 1, 0], [-1, -1, -1, -1]])
+    assert answer_metrics(answer) == pytest.approx(
+        {
+            "answers/given_rate": 7 / 12,
+            "answers/num_distinct": 4 / 3,
+            "answers/majority_share": (0.5 + 0.5 + 0) / 3,
+            "answers/tied_rate": 1 / 3,
+        }
+    )
+    assert answer_metrics(None) == {}
+
+
 def length(completions: list[str], **kwargs: object) -> list[float]:
-    return [float(len(text)) for text in completions]
+    return [float(len(text) > 9) for text in completions]
 
 
 def documented() -> set[str]:
@@ -109,8 +140,12 @@ def documented() -> set[str]:
 
 
 def test_every_key_of_a_run_is_documented_and_every_documented_key_is_written(tmp_path: Path) -> None:
-    tiny.trainer(tmp_path, reward_funcs=[length], rollout_func=tiny.fixed_rollouts, max_steps=2).train()
-    records = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    records = []
+    for rule, answers in (("sif", None), ("majority", tiny.FirstLetter())):
+        settings = {"rollout_func": tiny.fixed_rollouts, "max_steps": 2, "feedback": rule, "answers": answers}
+        tiny.trainer(tmp_path / rule, reward_funcs=[length], **settings).train()
+        lines = (tmp_path / rule / "metrics.jsonl").read_text().splitlines()
+        records += [json.loads(line) for line in lines]
     written = {key for record in records for key in record}
     patterns = {key: re.compile(re.escape(key).replace("<name>", "[^/]+")) for key in documented()}
     assert {key for key in written if not any(p.fullmatch(key) for p in patterns.values())} == set()

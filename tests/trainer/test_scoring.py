@@ -14,7 +14,7 @@ from torch import Tensor
 from sif_trainer.certainty.formula import entropy, self_certainty, token_log_probs
 from sif_trainer.certainty.head import TokenScores, add_certainty_head
 from sif_trainer.certainty.profile import ranked_profile
-from sif_trainer.feedback.sif import SIFRule
+from sif_trainer.feedback.settings import FeedbackSettings
 from sif_trainer.trainer.scoring import (
     STATISTICS,
     ResponseStatistics,
@@ -27,7 +27,7 @@ from sif_trainer.trainer.scoring import (
 from sif_trainer.trainer.trainer import SIFTrainer
 
 CPU = torch.device("cpu")
-RULE = SIFRule(num_windows=3, window_size=2, min_stride=1, window_wins=2)
+RULE = FeedbackSettings(num_windows=3, window_size=2, min_stride=1, window_wins=2)
 FIELDS = ("log_probs", "entropy", "certainty")
 
 

@@ -87,6 +87,7 @@ def trainer(
     dataset: Dataset | None = None,
     reward_funcs: Any = None,
     rollout_func: Any = None,
+    answers: Any = None,
     **settings: Any,
 ) -> SIFTrainer:
     return SIFTrainer(
@@ -96,7 +97,18 @@ def trainer(
         train_dataset=dataset or prompts(),
         processing_class=tokenizer(),
         rollout_func=rollout_func,
+        answers=answers,
     )
+
+
+class FirstLetter:
+    """An answer reader: the answer is the first character, and letters are told from digits only."""
+
+    def extract(self, text: str) -> str | None:
+        return text.strip()[:1] or None
+
+    def classes(self, groups: Any) -> list[list[int | None]]:
+        return [[None if answer is None else int(answer.isdigit()) for answer in group] for group in groups]
 
 
 def weights(trained: SIFTrainer) -> torch.Tensor:

@@ -1,6 +1,7 @@
-"""Which answers of one problem are the same answer: the classes that maj@n counts votes in.
+"""Which answers of one problem are the same answer: the classes that maj@n and rules that vote by answer count in.
 
     answer_classes([Ballot(["1/2", "0.5", None, "2"], rule="math", fields={})])     # [[0, 0, None, 1]]
+    SIFTrainer(..., args=SIFConfig(feedback="majority"), answers=AnswerReader("math"))
 
 Answers are compared with one another by the benchmark's own rule, never with the reference, so that the vote is what
 it would be without one. Each is put into the class of the first answer that the rule accepts it for.
@@ -12,7 +13,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from sif_trainer.runs.errors import UserError, nearest
 from sif_trainer.tasks.grade import grade_many
+from sif_trainer.tasks.rules import RULES
+from sif_trainer.tasks.rules import extract as extract_answer
 from sif_trainer.tasks.verdict import Item
 
 
@@ -55,3 +59,25 @@ def answer_classes(ballots: Sequence[Ballot]) -> list[list[int | None]]:
         [None if answer is None else known[answer] for answer in ballot.answers]
         for ballot, known in zip(ballots, found, strict=True)
     ]
+
+
+@dataclass(frozen=True)
+class AnswerReader:
+    """Finds final answers in responses and classes them, by one grading rule; it has no reference answers.
+
+    Raises UserError for an unknown rule.
+    """
+
+    rule: str
+
+    def __post_init__(self) -> None:
+        if self.rule not in RULES:
+            raise UserError(f"there is no rule '{self.rule}'{nearest(self.rule, RULES)}; rules: {', '.join(RULES)}")
+
+    def extract(self, text: str) -> str | None:
+        """The final answer of a response, or None."""
+        return extract_answer(Item(text, "", self.rule, "response"))
+
+    def classes(self, groups: Sequence[Sequence[str | None]]) -> list[list[int | None]]:
+        """A class number, or None, for each answer of each group."""
+        return answer_classes([Ballot(group, self.rule) for group in groups])

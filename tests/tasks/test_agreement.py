@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from sif_trainer.evaluation.estimate import maj_at_k
-from sif_trainer.evaluation.votes import Ballot, answer_classes
+from sif_trainer.tasks.agreement import Ballot, answer_classes
 
 
 def test_equal_answers_share_a_class_and_silence_has_none():
