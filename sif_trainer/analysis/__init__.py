@@ -1,0 +1,1 @@
+"""What finished runs came to and what the theory says, computed from records and closed forms; no model is read."""
