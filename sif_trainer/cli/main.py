@@ -27,7 +27,11 @@ COMMANDS = {  # name: (module, what it does)
     "grade": ("sif_trainer.cli.grade", "grade answers that were made elsewhere"),
     "overlap": ("sif_trainer.cli.overlap", "find evaluation problems that stand in the training prompts"),
     "vote": ("sif_trainer.cli.vote", "apply the votes to token certainties of your own"),
+    "study": ("sif_trainer.cli.study", "compare rules under equal conditions, over seeds"),
+    "analyze": ("sif_trainer.cli.analyze", "draw what the records of training runs show, or the theory's toy"),
     "jointcore": ("sif_trainer.cli.jointcore", "find the records of a memory that a decision needs"),
+    "balar": ("sif_trainer.cli.balar", "ask the questions that a case needs, by what each is expected to tell"),
+    "adap": ("sif_trainer.cli.adap", "search a policy's completions for one that passes a verifier, at little cost"),
 }
 
 
@@ -41,7 +45,8 @@ class _Parser(argparse.ArgumentParser):
 def main(argv: Sequence[str] | None = None) -> int:
     """Run `sif` with the given arguments (default: the process's own) and return its exit status.
 
-    0: done; 2: bad input; 130: interrupted; 141: the reader of the output went away.
+    0: done; 1: done, but for runs of a study that failed; 2: bad input; 130: interrupted; 141: the reader of the
+    output went away.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
     command = "" if not arguments or arguments[0].startswith("-") else arguments.pop(0)

@@ -24,8 +24,21 @@ MAY_IMPORT: dict[str, set[str]] = {
     "systems.jointcore": STUDY,
     "systems.balar": STUDY,
     "systems.adap": STUDY,
+    "analysis": {"runs"},
     "report": {"runs"},
-    "cli": {"certainty", "data", "evaluation", "feedback", "policy", "report", "runs", "systems", "tasks", "trainer"},
+    "cli": {
+        "analysis",
+        "certainty",
+        "data",
+        "evaluation",
+        "feedback",
+        "policy",
+        "report",
+        "runs",
+        "systems",
+        "tasks",
+        "trainer",
+    },
 }
 HEALTH = "trainer.health"  # watches for collapse with reference answers; the one file of the trainer that may see them
 READS_ANSWERS = {"cli", "evaluation", "systems", "tasks", HEALTH}
