@@ -54,6 +54,14 @@ def prompts(count: int = 12) -> Dataset:
     )
 
 
+def pairs(count: int = 6) -> Dataset:
+    """Questions, each followed by its rephrasing."""
+    rows = [
+        (f"p{i}{mark}", f"{word} {i}") for i in range(count) for mark, word in (("", "say"), ("#rephrased", "tell"))
+    ]
+    return Dataset.from_list([{"id": name, "prompt": text} for name, text in rows])
+
+
 def config(folder: Path, **settings: Any) -> SIFConfig:
     return SIFConfig(
         **{

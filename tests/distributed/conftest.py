@@ -1,0 +1,103 @@
+"""A tiny recipe on disk, and launches of it as users make them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "trainer"))
+import tiny
+
+SETTINGS = {
+    "num_windows": 3,
+    "window_size": 2,
+    "min_stride": 1,
+    "window_wins": 2,
+    "peer_win_rate": 0.5,
+    "prompts_per_step": 4,
+    "num_generations": 4,
+    "max_completion_length": 12,
+    "max_steps": 5,
+    "save_steps": 2,
+    "save_total_limit": 2,
+    "learning_rate": 0.1,
+    "beta": 0.1,
+    "warmup_steps": 0,
+    "optim": "sgd",
+    "health": "off",
+    "seed": 3,
+}
+Launched = subprocess.CompletedProcess
+
+
+@pytest.fixture(scope="session")
+def recipe(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("recipe")
+    tiny.model().save_pretrained(folder / "policy")
+    tiny.tokenizer().save_pretrained(folder / "policy")
+    rows = [json.dumps({"problem": f"say {i}"}) + "\n" for i in range(24)]
+    (folder / "prompts.jsonl").write_text("".join(rows))
+    path = folder / "tiny.yaml"
+    path.write_text(
+        yaml.safe_dump({"model": str(folder / "policy"), "prompts": str(folder / "prompts.jsonl"), **SETTINGS})
+    )
+    return path
+
+
+@pytest.fixture(scope="session")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """One thread per process, no network, this checkout's package, and a `sif` on the path."""
+    tools = tmp_path_factory.mktemp("bin")
+    command = tools / "sif"
+    command.write_text(f'#!/bin/bash\nexec {sys.executable} -m sif_trainer.cli.main "$@"\n')
+    command.chmod(0o755)
+    path = os.pathsep.join([str(tools), str(Path(sys.executable).parent), os.environ["PATH"]])
+    return {
+        **{name: value for name, value in os.environ.items() if not name.startswith(("SLURM", "MASTER"))},
+        "PATH": path,
+        "PYTHONPATH": str(ROOT),
+        "OMP_NUM_THREADS": "1",
+        "OMP_WAIT_POLICY": "passive",
+        "HF_HUB_OFFLINE": "1",
+        "HF_HUB_DISABLE_TELEMETRY": "1",
+        "DS_ACCELERATOR": "cpu",
+        "GLOO_SOCKET_IFNAME": "lo",
+    }
+
+
+@pytest.fixture
+def launch(environment: dict[str, str], tmp_path: Path) -> Callable[..., Launched]:
+    """`launch("zero2", worker_or_module, ...)`: `accelerate launch` with one of our files, on its own port."""
+
+    def run(file: str | Path, *arguments: object, num_processes: int | None = 2, timeout: float = 240) -> Launched:
+        path = file if isinstance(file, Path) else ROOT / "launch" / "accelerate" / f"{file}.yaml"
+        command = ["accelerate", "launch", "--config_file", str(path), "--mixed_precision", "no"]
+        if num_processes is not None:
+            command += ["--num_processes", str(num_processes), "--main_process_port", str(free_port())]
+        return subprocess.run(
+            [*command, *map(str, arguments)],
+            env=environment,
+            cwd=tmp_path,
+            timeout=timeout,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    return run
+
+
+def free_port() -> int:
+    import socket
+
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

