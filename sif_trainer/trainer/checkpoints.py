@@ -14,6 +14,7 @@ _RESUME_FILES = (
     "rng_state*",
     "trainer_state.json",
     "training_args.bin",
+    "teacher.pt",
     COMPLETE,
 )
 

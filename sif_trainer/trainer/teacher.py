@@ -14,13 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import load_file, save_file
 from torch import nn
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from sif_trainer.trainer.checkpoints import checkpoint_path
 
-FILE = "teacher.safetensors"
+FILE = "teacher.pt"
 
 
 class Teacher(TrainerCallback):
@@ -57,7 +56,7 @@ class Teacher(TrainerCallback):
         """Go on with the checkpoint's teacher where a run is resumed."""
         file = checkpoint_path(Path(args.output_dir), state.global_step) / FILE
         if state.global_step and file.exists():
-            for name, value in load_file(file).items():
+            for name, value in torch.load(file, weights_only=True).items():
                 self._weights[name].copy_(value)
 
     def on_step_end(
@@ -74,4 +73,4 @@ class Teacher(TrainerCallback):
         """Write the teacher beside the checkpoint's other state."""
         if self._is_main:
             folder = checkpoint_path(Path(args.output_dir), state.global_step)
-            save_file({name: value.contiguous() for name, value in self._weights.items()}, folder / FILE)
+            torch.save(self._weights, folder / FILE)
