@@ -26,7 +26,7 @@ LEAST_STEPS = 5  # of a moment
 
 @dataclass(frozen=True)
 class Run:
-    """A training run's records; a list is empty where the run did not keep them."""
+    """A training run's records; a list is empty where the run did not keep them. Of samples, step and completion."""
 
     label: str
     metrics: Rows
@@ -49,17 +49,19 @@ def read_run(folder: Path, label: str) -> Run:
     if not (folder / "metrics.jsonl").exists():
         hint = "; name its runs: FOLDER/ARM/seedK" if (folder / "study.json").exists() else ""
         raise UserError(f"{folder} is no folder of a training run: it has no metrics.jsonl{hint}")
-    names = ("metrics", "samples", "validation")
-    return Run(label, *(list(Records(folder / f"{name}.jsonl", writer=False)) for name in names))
+    metrics, validation = (list(Records(folder / f"{name}.jsonl", writer=False)) for name in ("metrics", "validation"))
+    samples = Records(folder / "samples.jsonl", writer=False)  # of which no more is kept than what is read here
+    return Run(label, metrics, [{key: one[key] for key in ("step", "completion")} for one in samples], validation)
 
 
 def analyze(run: Run) -> dict[str, Any]:
     """Return the run's curves, tables, and what it lacks for the rest, as plain values for report/analysis.py."""
+    words = word_use(run.samples)
     curves = {
         "certainty variance": curve(run.metrics, "sif/certainty_variance"),
         "mean certainty": curve(run.metrics, "sif/certainty_mean"),
         "top word share": curve(run.metrics, "sif/top_word_share"),
-        "lexical concentration": [(step, words["concentration"]) for step, words in word_use(run.samples).items()],
+        "lexical concentration": [(step, used["concentration"]) for step, used in words.items()],
         "accuracy": curve(run.validation, "accuracy"),
     }
     pairs = kept_against_all(run.metrics)
@@ -67,7 +69,7 @@ def analyze(run: Run) -> dict[str, Any]:
     return {
         "label": run.label,
         "curves": curves,
-        "moments": moments(run),
+        "moments": moments(run, words),
         "kept": pairs,
         "proxy": proxy_against_accuracy(run),
         "lacks": _lacks(run, pairs),
@@ -110,12 +112,11 @@ def word_use(samples: Iterable[Mapping[str, Any]]) -> dict[int, dict[str, Any]]:
     }
 
 
-def moments(run: Run) -> Rows:
+def moments(run: Run, words: Mapping[int, Mapping[str, Any]]) -> Rows:
     """Return certainty, its variance and the use of words at the first, best and last moment (Figures 7 and 8)."""
     if not run.metrics:
         return []
     places = {"first": run.metrics[0]["step"], "best": run.best_step, "last": run.metrics[-1]["step"]}
-    words = word_use(run.samples)
     rows = []
     for name, step in places.items():
         if step is not None:

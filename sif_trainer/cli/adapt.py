@@ -12,17 +12,18 @@ from __future__ import annotations
 
 import argparse
 import sys
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal
 
 from sif_trainer.runs.folder import RunFolder
 from sif_trainer.runs.recipe import load_recipe
 from sif_trainer.runs.schema import build
+from sif_trainer.trainer.adapters import AdapterSettings
 
 
 @dataclass
-class AdaptRecipe:
+class AdaptRecipe(AdapterSettings):
     """What is adapted to what, and how the checkpoints are evaluated; the rest of a recipe is `SIFConfig`'s."""
 
     benchmark: str = field(metadata={"help": "The benchmark whose problems are the unlabeled prompts, by name."})
@@ -61,6 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Adapt, evaluate, and show the table over checkpoints."""
     from sif_trainer.cli.train import paper_recipe, quiet_libraries
+    from sif_trainer.report.card import write_cards
 
     print("loading torch and trl …", file=sys.stderr, flush=True)
     quiet_libraries()
@@ -74,12 +76,13 @@ def run(args: argparse.Namespace) -> int:
     config = build_config({"max_steps": 80, "save_steps": 20, "save_total_limit": None, **values}, path)
     paper = paper_recipe(AdaptRecipe, SIFConfig)
     folder = RunFolder.open(path, "adapt", {**paper, **values}, reference=paper, seed=config.seed)
-    _exam(recipe, config, recipe.model)  # refuses what cannot be evaluated before anything is trained
+    exam_of(recipe, config, recipe.model)  # refuses what cannot be evaluated before anything is trained
     if not folder.finished:
         _adapt(recipe, config, folder)
         rows = _evaluate(recipe, config, folder)
         if folder.writer:
             folder.finish({"transductive": True, "benchmark": recipe.benchmark, "checkpoints": rows})
+            write_cards(path)
     if folder.writer:
         from sif_trainer.report.adaptation import show_adaptation
 
@@ -91,12 +94,22 @@ def _adapt(recipe: AdaptRecipe, config: Any, folder: RunFolder) -> None:
     """Train on the benchmark's problems; nothing is left to do when the last checkpoint is there."""
     from sif_trainer.tasks.agreement import AnswerReader
     from sif_trainer.tasks.benchmarks import benchmark
-    from sif_trainer.trainer.factory import TrainRecipe, make_trainer
+    from sif_trainer.trainer.factory import make_trainer
     from sif_trainer.trainer.run import train
 
     if (folder.path / "training.json").exists():
         return
-    prompts = TrainRecipe(
+    prompts = training_of(recipe)
+    answers = AnswerReader(benchmark(recipe.benchmark).rule)  # for rules that vote by answer
+    trainer = make_trainer(prompts, config, repeat_prompts=True, answers=answers)
+    folder.write_json("training", train(trainer, folder))
+
+
+def training_of(recipe: AdaptRecipe) -> Any:
+    """Return the recipe of its training: the benchmark's problems are the prompts."""
+    from sif_trainer.trainer.factory import TrainRecipe
+
+    return TrainRecipe(
         prompts=f"benchmark:{recipe.benchmark}",
         data_dir=recipe.data_dir,
         num_prompts=recipe.limit,
@@ -104,10 +117,8 @@ def _adapt(recipe: AdaptRecipe, config: Any, folder: RunFolder) -> None:
         system_prompt=recipe.system_prompt,
         model=recipe.model,
         dtype=recipe.dtype,
+        **{field.name: getattr(recipe, field.name) for field in fields(AdapterSettings)},
     )
-    answers = AnswerReader(benchmark(recipe.benchmark).rule)  # for rules that vote by answer
-    trainer = make_trainer(prompts, config, repeat_prompts=True, answers=answers)
-    folder.write_json("training", train(trainer, folder))
 
 
 def _evaluate(recipe: AdaptRecipe, config: Any, folder: RunFolder) -> list[dict[str, Any]]:
@@ -120,7 +131,7 @@ def _evaluate(recipe: AdaptRecipe, config: Any, folder: RunFolder) -> list[dict[
     processes = Processes.current()
     rows = []
     for step, model in models.items():
-        exam = _exam(recipe, config, model)
+        exam = exam_of(recipe, config, model)
         where = RunFolder.open(folder.path / "eval" / f"step-{step}", "eval", exam.settings, seed=exam.seed)
         print(f"evaluating step {step}", file=sys.stderr, flush=True)
         results = evaluate(exam, where, processes)
@@ -132,7 +143,7 @@ def _evaluate(recipe: AdaptRecipe, config: Any, folder: RunFolder) -> list[dict[
     return rows
 
 
-def _exam(recipe: AdaptRecipe, config: Any, model: str) -> Any:
+def exam_of(recipe: AdaptRecipe, config: Any, model: str) -> Any:
     """How a checkpoint is evaluated, on the benchmark and on what was held out."""
     from sif_trainer.evaluation.recipe import EvalRecipe
 

@@ -21,14 +21,19 @@ from sif_trainer import __version__
 from sif_trainer.runs.errors import UserError, nearest
 
 COMMANDS = {  # name: (module, what it does)
+    "check": ("sif_trainer.cli.check", "say what a recipe will do, need and take, before anything is spent"),
+    "resolve": ("sif_trainer.cli.resolve", "print a recipe as the commands read it, or one of its values"),
     "train": ("sif_trainer.cli.train", "train a policy from a recipe, without an answer key"),
     "adapt": ("sif_trainer.cli.adapt", "adapt a model to an unlabeled benchmark and evaluate its checkpoints"),
     "eval": ("sif_trainer.cli.eval", "evaluate a model on benchmarks, or compare two evaluations"),
     "grade": ("sif_trainer.cli.grade", "grade answers that were made elsewhere"),
     "overlap": ("sif_trainer.cli.overlap", "find evaluation problems that stand in the training prompts"),
     "vote": ("sif_trainer.cli.vote", "apply the votes to token certainties of your own"),
+    "probe": ("sif_trainer.cli.probe", "ask, before training, whether internal feedback is likely to help"),
     "study": ("sif_trainer.cli.study", "compare rules under equal conditions, over seeds"),
     "analyze": ("sif_trainer.cli.analyze", "draw what the records of training runs show, or the theory's toy"),
+    "report": ("sif_trainer.cli.report", "write one HTML page of a run, or of several compared"),
+    "view": ("sif_trainer.cli.view", "show a run's groups of completions in the terminal"),
     "jointcore": ("sif_trainer.cli.jointcore", "find the records of a memory that a decision needs"),
     "balar": ("sif_trainer.cli.balar", "ask the questions that a case needs, by what each is expected to tell"),
     "adap": ("sif_trainer.cli.adap", "search a policy's completions for one that passes a verifier, at little cost"),
@@ -45,8 +50,8 @@ class _Parser(argparse.ArgumentParser):
 def main(argv: Sequence[str] | None = None) -> int:
     """Run `sif` with the given arguments (default: the process's own) and return its exit status.
 
-    0: done; 1: done, but for runs of a study that failed; 2: bad input; 130: interrupted; 141: the reader of the
-    output went away.
+    0: done; 1: done, but for runs of a study that failed, or a check found a problem; 2: bad input; 130: interrupted;
+    141: the reader of the output went away.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
     command = "" if not arguments or arguments[0].startswith("-") else arguments.pop(0)

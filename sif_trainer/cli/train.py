@@ -49,7 +49,9 @@ def run(args: argparse.Namespace) -> int:
 
 def train_in(path: Path, values: dict[str, Any]) -> RunFolder:
     """Train in the folder what the values of a recipe say, or go on there; nothing is left to do in a finished one."""
+    from sif_trainer.report.card import write_cards
     from sif_trainer.runs.schema import build
+    from sif_trainer.trainer.adapters import merge_adapter
     from sif_trainer.trainer.config import SIFConfig
     from sif_trainer.trainer.factory import TrainRecipe, build_config, make_trainer
     from sif_trainer.trainer.run import train
@@ -63,10 +65,15 @@ def train_in(path: Path, values: dict[str, Any]) -> RunFolder:
         print(f"{path} is finished; name another folder with --run to train again", file=sys.stderr)
     else:
         trainer = make_trainer(
-            recipe, config, monitors=_monitors(recipe, config), answers=answer_reader(recipe.answer_rule)
+            recipe, config, monitors=monitors_of(recipe, config), answers=answer_reader(recipe.answer_rule)
         )
         measure = _measure(recipe, config, trainer.processing_class)
-        folder.finish(train(trainer, folder, measure))
+        summary = train(trainer, folder, measure)
+        if recipe.merge and folder.writer:
+            merge_adapter(recipe.model, recipe.dtype, path / "last", path / "merged")
+        folder.finish(summary)
+        if folder.writer:
+            write_cards(path)
     return folder
 
 
@@ -105,7 +112,8 @@ def answer_reader(rule: str | None) -> Any:
     return AnswerReader(rule)
 
 
-def _monitors(recipe: Any, config: Any) -> list[Any]:
+def monitors_of(recipe: Any, config: Any) -> list[Any]:
+    """The reward functions that grade the training responses for the log only; none without a rule or answers."""
     if recipe.monitor is None:
         return []
     from sif_trainer.data.answers import load_answers

@@ -61,6 +61,7 @@ class PromptSet:
     num_too_long: int
     max_length: int
     rendered: str
+    lengths: tuple[int, ...]  # tokens of each that was read, those that are too long included
 
     def explain(self) -> str:
         """Return the counts in a line."""
@@ -106,6 +107,7 @@ def load_prompts(settings: PromptSettings, tokenizer: Any, seed: int = 0, **temp
         num_too_long=len(prompts) - len(fitting),
         max_length=max(lengths[i] for i in fitting),
         rendered=texts[fitting[0]],
+        lengths=tuple(lengths),
     )
 
 

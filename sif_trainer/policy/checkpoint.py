@@ -55,13 +55,14 @@ def fingerprint(where: Location, commit: str | None, settings: object) -> str:
     return f"{where.name}:{digest(weights, where.gguf_file, settings)[:16]}"
 
 
-def load_trainable(spec: str, dtype: str = "auto") -> tuple[Any, Any]:
+def load_trainable(spec: str, dtype: str = "auto", load_in_4bit: bool = False) -> tuple[Any, Any]:
     """Load (model, tokenizer) for training: a GGUF is dequantised, so that the trained model can be saved.
 
-    `dtype="auto"` is float32 where no accelerator is present, else the checkpoint's own.
+    `dtype="auto"` is float32 where no accelerator is present, else the checkpoint's own. `load_in_4bit` keeps the
+    weights of linear layers in NF4 with bitsandbytes, the head excepted, so that adapters can be trained on them.
 
     Raises:
-        UserError: no such model, or one without a language-model head.
+        UserError: no such model, or one without a language-model head; 4 bits of a GGUF, or without an accelerator.
     """
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
@@ -70,6 +71,18 @@ def load_trainable(spec: str, dtype: str = "auto") -> tuple[Any, Any]:
     if dtype == "auto" and not torch.accelerator.is_available():
         dtype = "float32"
     options: dict[str, Any] = {}
+    if load_in_4bit:
+        if where.gguf_file or not torch.accelerator.is_available():
+            raise UserError(f"model={spec}: load_in_4bit needs a GPU, and a checkpoint that is not a GGUF file")
+        from transformers import BitsAndBytesConfig
+
+        quantized = BitsAndBytesConfig(
+            load_in_4bit=True,
+            bnb_4bit_quant_type="nf4",
+            bnb_4bit_use_double_quant=True,
+            bnb_4bit_compute_dtype=torch.bfloat16,
+        )
+        options = {"quantization_config": quantized}
     if where.gguf_file:
         options = {"gguf_file": where.gguf_file, "quantization_config": GgufConfig(dequantize=True)}
     try:

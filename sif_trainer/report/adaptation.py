@@ -26,7 +26,7 @@ def show_adaptation(folder: Path) -> None:
     write_atomically(folder / "adaptation.md", text)
     plot_adaptation(rows, folder / "adaptation.png")
     print(text)
-    print(f"curves: {folder / 'adaptation.png'}")
+    print(f"curves: {folder / 'adaptation.png'}\npage: sif report {folder}")
 
 
 def adaptation_page(rows: Rows) -> str:

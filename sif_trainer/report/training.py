@@ -26,6 +26,7 @@ def show_training(folder: Path) -> None:
     plot_training(metrics, validation, folder / "training.png")
     print(text)
     print(f"curves: {folder / 'training.png'}\nsamples: {folder / 'samples.jsonl'}\nmodel: {folder / 'last'}")
+    print(f"page: sif report {folder}")
 
 
 def training_page(metrics: Sequence[Values], validation: Sequence[Values]) -> str:

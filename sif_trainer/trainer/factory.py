@@ -18,12 +18,14 @@ from sif_trainer.data.prompts import PromptSet, PromptSettings, load_prompts
 from sif_trainer.policy.checkpoint import load_trainable
 from sif_trainer.runs.errors import UserError, require
 from sif_trainer.runs.schema import build
+from sif_trainer.trainer.adapters import AdapterSettings, check_adapter, continued, lora_config
 from sif_trainer.trainer.config import SIFConfig
+from sif_trainer.trainer.launched import check_strategy, check_world_size
 from sif_trainer.trainer.trainer import SIFTrainer
 
 
 @dataclass
-class TrainRecipe(PromptSettings):
+class TrainRecipe(AdapterSettings, PromptSettings):
     """What a training recipe says besides `SIFConfig`: the model, and what is measured on the way."""
 
     model: str = field(
@@ -79,6 +81,7 @@ def build_config(values: Mapping[str, Any], folder: Path) -> SIFConfig:
     """
     if "output_dir" in values:
         raise UserError("output_dir is the run folder's path: name it with --run FOLDER")
+    check_world_size()
     _require_extras(values)
     defaults = {"output_dir": str(folder), "disable_tqdm": True}
     with _as_user_errors():
@@ -104,7 +107,10 @@ def make_trainer(
     Raises:
         UserError: for a model, prompts or settings that cannot work.
     """
-    model, tokenizer = load_trainable(recipe.model, recipe.dtype)
+    check_adapter(recipe)
+    check_strategy(config)
+    model, tokenizer = load_trainable(recipe.model, recipe.dtype, recipe.load_in_4bit)
+    model = continued(model, recipe)
     prompts = load_prompts(recipe, tokenizer, seed=config.seed, **(config.chat_template_kwargs or {}))
     dataset = prompts.dataset
     if repeat_prompts:
@@ -119,6 +125,7 @@ def make_trainer(
             args=config,
             train_dataset=dataset,
             processing_class=tokenizer,
+            peft_config=lora_config(recipe),
             **kwargs,
         )
 
@@ -155,6 +162,7 @@ def _require_extras(values: Mapping[str, Any]) -> None:
     reports = values.get("report_to") or []
     for wanted, package, extra in (
         (values.get("use_vllm"), "vllm", "vllm"),
+        (values.get("load_in_4bit"), "bitsandbytes", "quantization"),
         (values.get("deepspeed"), "deepspeed", "deepspeed"),
         ("wandb" in ([reports] if isinstance(reports, str) else reports), "wandb", "wandb"),
         ("bnb" in str(values.get("optim")) or "8bit" in str(values.get("optim")), "bitsandbytes", "quantization"),

@@ -35,6 +35,7 @@ from sif_trainer.trainer.contract import check_contract
 from sif_trainer.trainer.dataset import check_pairs, named_columns_only, prompts_only
 from sif_trainer.trainer.evidence import Evidence, as_text
 from sif_trainer.trainer.metrics import answer_metrics, monitor_metrics, verdict_metrics, vote_metrics
+from sif_trainer.trainer.pieces import token_pieces
 from sif_trainer.trainer.recorder import Recorder
 from sif_trainer.trainer.reference import loadable_reference
 from sif_trainer.trainer.sampler import EpochSeededSampler, PairedSampler
@@ -170,7 +171,7 @@ class SIFTrainer(GRPOTrainer):
         }
         for name, value in metrics.items():
             self._log_metric(name, value)
-        self._sample_completions(inputs, prompts, texts, statistics, monitors)
+        self._sample_completions(inputs, prompts, texts, scores.certainty, statistics, monitors)
         return table
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
@@ -248,6 +249,7 @@ class SIFTrainer(GRPOTrainer):
         inputs: list[dict[str, Any]],
         prompts: list[Any],
         texts: list[str],
+        certainty: Tensor,
         statistics: ResponseStatistics,
         monitors: dict[str, Tensor],
     ) -> None:
@@ -261,6 +263,7 @@ class SIFTrainer(GRPOTrainer):
             for member in range(size):
                 row = group * size + member
                 eligible = bool(outcome.eligible[group, member])
+                ids = self._rollout.completion_ids[row]
                 self.recorder.samples.append(
                     {
                         "step": step,
@@ -278,8 +281,13 @@ class SIFTrainer(GRPOTrainer):
                         "advantage": outcome.advantage[group, member].item(),
                         "keep": bool(outcome.keep[group, member]),
                         **{f"monitor/{name}": values[row].item() for name, values in monitors.items()},
+                        "tokens": token_pieces(self._as_text, ids),
+                        "token_certainty": [round(value, 2) for value in certainty[row, : len(ids)].tolist()],
                     }
                 )
+
+    def _as_text(self, ids: list[int]) -> str:
+        return str(self._tokenizer.decode(ids, skip_special_tokens=True))
 
     @contextmanager
     def _seconds(self, name: str) -> Iterator[None]:

@@ -73,9 +73,8 @@ def test_moments_are_taken_around_the_first_best_and_last_step() -> None:
     measured = [{"step": step, "accuracy": a} for step, a in ((0, 0.9), (40, 0.5), (60, 0.5), (100, 0.1))]
     samples = [{"step": step, "completion": f"w{step} w{step} x"} for step in (1, 41, 91)]
     names = ("sif/certainty_mean", "sif/certainty_variance", "sif/top_word_share")
-    found = training.moments(
-        run(metrics=metrics(100, **dict.fromkeys(names, float)), samples=samples, validation=measured)
-    )
+    trained = run(metrics=metrics(100, **dict.fromkeys(names, float)), samples=samples, validation=measured)
+    found = training.moments(trained, training.word_use(samples))
     assert [(row["moment"], row["step"]) for row in found] == [("first", 1), ("best", 40), ("last", 100)]
     assert [row["certainty_mean"] for row in found] == [5.5, 39.5, 95.5]
     assert [row["top_word"] for row in found] == ["w1", "w41", "w91"]

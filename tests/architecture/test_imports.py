@@ -24,6 +24,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "systems.jointcore": STUDY,
     "systems.balar": STUDY,
     "systems.adap": STUDY,
+    "probe": {"certainty", "evaluation.estimate", "feedback", "policy", "runs", "trainer"},
     "analysis": {"runs"},
     "report": {"runs"},
     "cli": {
@@ -33,6 +34,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "evaluation",
         "feedback",
         "policy",
+        "probe",
         "report",
         "runs",
         "systems",

@@ -1,6 +1,6 @@
-"""Worker of test_launch.py: `sif train` with fixed rollouts, so that one process and several see the same responses.
+"""Worker of test_strategies.py: `sif train` with fixed rollouts, so that one process and two see the same responses.
 
-    accelerate launch --config_file launch/accelerate/fsdp2.yaml recipe_worker.py RECIPE FOLDER [--fake-gpu] [key=value …]
+    accelerate launch --config_file FILE recipe_worker.py RECIPE FOLDER [--fake-gpu] [key=value …]
 
 `--fake-gpu` lets accelerate take the CPU for a device that it shards on. Rank 0 saves the world size and strategy.
 """
@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import os
 import signal
@@ -39,6 +40,12 @@ def take_the_cpu_for_a_gpu() -> None:
     PartialState.set_device = lambda self: None
 
 
+def spare_the_compiler() -> None:
+    """DeepSpeed would compile a collective in shared memory for minutes; without it, it sends through gloo."""
+    # Not `deepspeed.comm.torch`, an attribute that is the library torch.
+    importlib.import_module("deepspeed.comm.torch").build_shm_op = lambda: None
+
+
 class Kill(TrainerCallback):
     """Ends the process of rank 1 after a step, as a full memory would."""
 
@@ -62,6 +69,8 @@ def main() -> None:
     torch.set_num_threads(1)
     if args.fake_gpu:
         take_the_cpu_for_a_gpu()
+    if os.environ.get("ACCELERATE_USE_DEEPSPEED") == "true" and os.environ.get("DS_ACCELERATOR") == "cpu":
+        spare_the_compiler()
     values = load_recipe(args.recipe, args.overrides, TrainRecipe, SIFConfig)
     recipe, config = build(TrainRecipe, values), build_config(values, args.folder)
     folder = RunFolder.open(args.folder, "train", values, seed=config.seed)

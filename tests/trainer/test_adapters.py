@@ -1,0 +1,124 @@
+"""Adapters from recipe keys: a new one, one that is trained further, merged; what contradicts itself is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import tiny
+import torch
+from safetensors.torch import load_file
+from transformers import AutoModelForCausalLM
+
+from sif_trainer.cli.train import train_in
+from sif_trainer.policy import load_policy
+from sif_trainer.runs.errors import UserError
+from sif_trainer.trainer.adapters import AdapterSettings, check_adapter, lora_config
+
+SETTINGS = {
+    "num_windows": 3,
+    "window_size": 2,
+    "min_stride": 1,
+    "window_wins": 2,
+    "peer_win_rate": 0.5,
+    "prompts_per_step": 4,
+    "num_generations": 4,
+    "max_completion_length": 12,
+    "max_steps": 2,
+    "save_steps": 1,
+    "learning_rate": 0.1,
+    "optim": "sgd",
+    "beta": 0.1,
+    "warmup_steps": 0,
+    "health": "off",
+    "seed": 3,
+    "lora_target_modules": "all-linear",
+}
+
+
+@pytest.fixture(scope="module")
+def values(tmp_path_factory: pytest.TempPathFactory) -> dict:
+    folder = tmp_path_factory.mktemp("adapters")
+    tiny.model().save_pretrained(folder / "policy")
+    tiny.tokenizer().save_pretrained(folder / "policy")
+    (folder / "prompts.jsonl").write_text("".join(json.dumps({"problem": f"say {i}"}) + "\n" for i in range(12)))
+    return {"model": str(folder / "policy"), "prompts": str(folder / "prompts.jsonl"), **SETTINGS}
+
+
+def scores(path: Path) -> list[float]:
+    return load_policy(str(path)).score(["say 3"], ["a", "b", "7"])[0]
+
+
+def test_a_new_adapter_is_trained_merged_and_trained_further(values: dict, tmp_path: Path) -> None:
+    first = tmp_path / "first"
+    train_in(first, {**values, "lora_r": 2, "merge": True})
+    saved = load_file(first / "last" / "adapter_model.safetensors")
+    assert saved and all("lora_" in name and "lm_head" not in name for name in saved)
+    config = json.loads((first / "last" / "adapter_config.json").read_text())
+    assert (config["r"], config["lora_alpha"], config["lora_dropout"]) == (2, 4, 0.0)
+
+    base = AutoModelForCausalLM.from_pretrained(values["model"])
+    merged = AutoModelForCausalLM.from_pretrained(first / "merged")
+    distance = max((a - b).abs().max() for a, b in zip(merged.parameters(), base.parameters(), strict=True))
+    assert distance > 1e-4
+    assert scores(first / "merged") == pytest.approx(scores(first / "last"), abs=1e-4)
+    assert scores(first / "merged") != pytest.approx(scores(Path(values["model"])), abs=1e-4)
+
+    second = tmp_path / "second"
+    train_in(second, {**values, "adapter": str(first / "last"), "seed": 4})
+    further = load_file(second / "last" / "adapter_model.safetensors")
+    assert set(further) == set(saved)  # the frozen copy that is the reference is not saved with it
+    assert max((further[name] - saved[name]).abs().max() for name in saved) > 1e-4
+    kl = [json.loads(line)["kl"] for line in (second / "metrics.jsonl").read_text().splitlines()]
+    assert kl[0] == pytest.approx(0, abs=1e-6) and kl[1] > 0  # the reference is the adapter as it was at the start
+
+
+@pytest.mark.parametrize(
+    ("settings", "complaint"),
+    [
+        ({"lora_r": 4, "adapter": "there"}, "leave one of them out"),
+        ({"lora_r": 0}, "must be at least 1"),
+        ({"merge": True}, "merge=true needs an adapter"),
+        ({"load_in_4bit": True}, "load_in_4bit=true needs an adapter"),
+    ],
+)
+def test_what_contradicts_itself(settings: dict, complaint: str) -> None:
+    with pytest.raises(UserError, match=complaint):
+        check_adapter(AdapterSettings(**settings))
+
+
+def test_folders_that_are_no_lora(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"holds no adapter_config\.json"):
+        check_adapter(AdapterSettings(adapter=str(tmp_path)))
+    (tmp_path / "adapter_config.json").write_text('{"peft_type": "IA3"}')
+    with pytest.raises(UserError, match="is of kind IA3"):
+        check_adapter(AdapterSettings(adapter=str(tmp_path)))
+
+
+def test_an_adapter_of_another_model(values: dict, tmp_path: Path) -> None:
+    from peft import get_peft_model
+
+    other = get_peft_model(tiny.model(hidden_size=32), lora_config(AdapterSettings(lora_r=2)))
+    other.save_pretrained(tmp_path / "other")
+    with pytest.raises(UserError, match="cannot be loaded on this model"):
+        train_in(tmp_path / "run", {**values, "adapter": str(tmp_path / "other")})
+
+
+def test_all_weights_are_trained_by_default() -> None:
+    assert lora_config(AdapterSettings()) is None and not AdapterSettings().trains_adapter
+
+
+def test_four_bits_need_a_gpu(values: dict, tmp_path: Path) -> None:
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU")
+    with pytest.raises(UserError, match=r"load_in_4bit needs a GPU|bitsandbytes"):
+        train_in(tmp_path / "run", {**values, "lora_r": 2, "load_in_4bit": True})
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_qlora_trains_and_merges(values: dict, tmp_path: Path) -> None:
+    pytest.importorskip("bitsandbytes")
+    train_in(tmp_path / "run", {**values, "lora_r": 2, "load_in_4bit": True, "merge": True})
+    assert load_file(tmp_path / "run" / "merged" / "model.safetensors")

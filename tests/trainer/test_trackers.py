@@ -1,0 +1,58 @@
+"""Trackers through `report_to`, offline: their files hold our metrics; wandb's a table of completions as well."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import tiny
+
+
+def train(folder: Path, tracker: str) -> None:
+    tiny.trainer(
+        folder, max_steps=2, report_to=[tracker], run_name="seed7", log_completions=True, num_completions_to_print=1
+    ).train()
+
+
+def test_wandb_offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wandb = pytest.importorskip("wandb")
+    for name, value in {
+        "WANDB_MODE": "offline",
+        "WANDB_DIR": str(tmp_path),
+        "WANDB_PROJECT": "sif",
+        "WANDB_RUN_GROUP": "tiny",
+        "WANDB_SILENT": "true",
+    }.items():
+        monkeypatch.setenv(name, value)
+    train(tmp_path / "run", "wandb")
+    assert wandb.run.group == "tiny" and wandb.run.name == "seed7"
+    wandb.finish()
+    (file,) = tmp_path.glob("wandb/offline-run-*/run-*.wandb")
+    stored = file.read_bytes()
+    for key in (b"sif/keep_rate", b"sif/certainty_mean", b"sif/window_margin", b"completions", b"num_windows"):
+        assert key in stored, key
+    tables = list(tmp_path.glob("wandb/offline-run-*/files/media/table/completions*.json"))
+    assert tables and '"sif"' in tables[0].read_text() and '"advantage"' in tables[0].read_text()
+
+
+def test_tensorboard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("tensorboard")
+    monkeypatch.setenv("TENSORBOARD_LOGGING_DIR", str(tmp_path / "logs"))
+    train(tmp_path / "run", "tensorboard")
+    stored = b"".join(path.read_bytes() for path in (tmp_path / "logs").rglob("events*"))
+    assert b"train/sif/keep_rate" in stored and b"train/sif/certainty_mean" in stored
+
+
+def test_trackio(tmp_path: Path) -> None:
+    pytest.importorskip("trackio")
+    code = f"import pathlib, test_trackers; test_trackers.train(pathlib.Path({str(tmp_path / 'run')!r}), 'trackio')"
+    here = Path(__file__).parent
+    found = os.pathsep.join([str(here), str(here.parents[1])])
+    paths = {"PYTHONPATH": found, "TRACKIO_DIR": str(tmp_path / "trackio")}
+    # It reads where its files belong when it is imported, so it needs a process of its own.
+    subprocess.run([sys.executable, "-c", code], env={**os.environ, **paths, "OMP_NUM_THREADS": "1"}, check=True)
+    stored = b"".join(path.read_bytes() for path in (tmp_path / "trackio").rglob("*") if path.is_file())
+    assert b"sif/keep_rate" in stored and b"sif/certainty_mean" in stored
