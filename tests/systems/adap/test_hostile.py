@@ -143,7 +143,7 @@ attempt(lambda: open('proc/PARENT/environ').read())""",
     "asks over a local socket": r"""
 def ask():
     link = socket.socket(socket.AF_UNIX)
-    link.connect('\0sif-answers')
+    link.connect('\0sif-answers-PARENT')
     return link.recv(99).decode()
 attempt(ask)""",
     "sends over UDP": "attempt(lambda: socket.socket(2, 2).sendto(b'x', ('192.0.2.1', 53)))",
@@ -288,7 +288,7 @@ def outside(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def port() -> Iterator[int]:
     """Servers that tell the expected output to whoever connects, on a local socket and on the TCP port returned."""
     servers = [socket.create_server(("127.0.0.1", 0)), socket.socket(socket.AF_UNIX)]
-    servers[1].bind("\0sif-answers")
+    servers[1].bind(f"\0sif-answers-{os.getpid()}")  # each of several test processes has its own
     servers[1].listen()
     for server in servers:
         threading.Thread(target=tell, args=(server,), daemon=True).start()

@@ -148,6 +148,9 @@ def map_users(process: int, uid: int | None) -> None:
         Path(f"/proc/{process}/{name}").write_text(f"{own} {own} 1\n{second}")
 
 
+FOLDER = "sandbox"  # where a program starts; the one place that it can write to
+
+
 def build_root(root: Path, job: dict[str, Any]) -> Path:
     """Make a root of the system's libraries and Python, read-only, and an empty writable folder; return the folder."""
     for name in ("user/max_user_namespaces", "kernel/shmall"):  # no namespaces within, no memory that no limit counts
@@ -160,13 +163,16 @@ def build_root(root: Path, job: dict[str, Any]) -> Path:
         if path.exists() and not any(path.is_relative_to(other) for other in shown):
             show(path, root)
             shown.append(path)
-    (root / "tmp").mkdir()
-    call("mount", "tmpfs", str(root / "tmp"), "tmpfs", MS_NOSUID | MS_NODEV, f"size={job['file_mb']}m,mode=1777")
+    folder = root / FOLDER
+    folder.mkdir()
+    call("mount", "tmpfs", str(folder), "tmpfs", MS_NOSUID | MS_NODEV, f"size={job['file_mb']}m,mode=1777")
+    with contextlib.suppress(FileExistsError):  # Python itself may be installed below /tmp
+        (root / "tmp").symlink_to(f"/{FOLDER}")
     os.chdir(root)
     call("pivot_root", ".", ".")
     call("umount2", ".", MNT_DETACH)
     call("mount", "none", "/", None, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV, None)
-    return Path("/tmp")
+    return Path("/", FOLDER)
 
 
 def show(path: Path, root: Path) -> None:
