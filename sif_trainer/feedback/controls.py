@@ -18,5 +18,4 @@ def random_reward(groups: Groups, settings: FeedbackSettings) -> GroupOutcome:
 
 def verifier(groups: Groups, settings: FeedbackSettings) -> GroupOutcome:
     """Reward by a verifier's 0 or 1, keep all: ordinary GRPO, and the one rule that reads reference answers."""
-    verdict = groups.given("verdict")
-    return standardise(verdict, groups.usable & ~verdict.isnan(), settings.advantage_epsilon)
+    return standardise(groups.given("verdict"), groups.usable, settings.advantage_epsilon)

@@ -75,10 +75,11 @@ def group_advantages(reward: Tensor, eligible: Tensor, epsilon: float = 1e-6) ->
 def standardise(reward: Tensor, eligible: Tensor, epsilon: float) -> GroupOutcome:
     """Turn any rewards, (P, G), into an outcome that keeps every eligible response, as ordinary GRPO does.
 
-    `peer_wins` counts the eligible responses of lower reward. A group without a difference has advantages of 0, but is
-    kept: its KL term acts.
+    A reward of NaN is that of a response that is not eligible. `peer_wins` counts the eligible responses of lower
+    reward. A group without a difference has advantages of 0, but is kept: its KL term acts.
     """
     reward = reward.double().masked_fill(~eligible, torch.nan)
+    eligible = ~reward.isnan()
     return GroupOutcome(
         reward=reward,
         advantage=group_advantages(reward, eligible, epsilon),

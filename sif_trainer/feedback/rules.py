@@ -5,7 +5,9 @@ docs/rules.md compares them; docs/extending.md adds one. A name of the form `FIL
 
 from __future__ import annotations
 
+import difflib
 import importlib.util
+import sys
 from pathlib import Path
 
 from sif_trainer.feedback.band import band
@@ -67,15 +69,22 @@ def find_rule(name: str) -> Rule:
         return RULES[name]
     file, colon, attribute = name.rpartition(":")
     if not colon or not file.endswith(".py"):
+        near = difflib.get_close_matches(name, RULES, 1)
+        guess = f"; did you mean '{near[0]}'?" if near else ""
         raise ValueError(
-            f"feedback='{name}' is no rule; choose one of {', '.join(RULES)}, or FILE.py:NAME for one of your own"
+            f"feedback='{name}' is no rule{guess}; choose one of {', '.join(RULES)}, or FILE.py:NAME for one of "
+            "your own"
         )
     if not Path(file).is_file():
         raise ValueError(f"feedback='{name}': there is no file {file} (looked for in {Path.cwd()})")
-    spec = importlib.util.spec_from_file_location(Path(file).stem, file)
+    spec = importlib.util.spec_from_file_location(f"rule of {Path(file).resolve()}", file)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    sys.modules[spec.name] = module  # dataclasses look their module up
+    try:
+        spec.loader.exec_module(module)
+    except (SyntaxError, ImportError) as error:
+        raise ValueError(f"feedback='{name}': {file} cannot be loaded: {error}") from error
     found = getattr(module, attribute, None)
     if not isinstance(found, Rule) and not callable(found):
         raise ValueError(f"feedback='{name}': {file} holds no function or Rule named '{attribute}'")

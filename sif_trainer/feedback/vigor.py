@@ -17,9 +17,10 @@ from sif_trainer.feedback.settings import FeedbackSettings
 def vigor(groups: Groups, settings: FeedbackSettings) -> GroupOutcome:
     """Reward by the rank of -sqrt(T_i) ||grad NLL_i||, spread evenly over [-1, 1], keep all (spec 4.3)."""
     score = -groups.length.double().sqrt() * groups.given("gradient_norm")
-    rank = average_ranks(score, groups.usable)
-    last = (groups.usable.sum(-1, keepdim=True) - 1).clamp(min=1)
-    return standardise(2 * rank / last - 1, groups.usable, settings.advantage_epsilon)
+    usable = groups.usable & ~score.isnan()  # logits can be finite where a gradient is not
+    rank = average_ranks(score, usable)
+    last = (usable.sum(-1, keepdim=True) - 1).clamp(min=1)
+    return standardise(2 * rank / last - 1, usable, settings.advantage_epsilon)
 
 
 def average_ranks(values: Tensor, usable: Tensor) -> Tensor:

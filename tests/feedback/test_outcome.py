@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sif_trainer.feedback.outcome import GroupOutcome, group_advantages, groups_with_a_difference
+from sif_trainer.feedback.outcome import GroupOutcome, group_advantages, groups_with_a_difference, standardise
 
 # Sevenths, because their sums are rounded.
 rewards = st.lists(st.integers(-10_000, 10_000).map(lambda i: i / 7), min_size=2, max_size=16)
@@ -110,3 +110,12 @@ def test_not_eligible_is_a_reward_of_nan() -> None:
     zeros = torch.zeros_like(reward)
     outcome = GroupOutcome(reward, zeros, zeros.bool(), zeros.long(), zeros[:, 0])
     assert outcome.eligible.tolist() == [[True, False, True]]
+
+
+def test_a_reward_of_nan_is_left_out_and_changes_no_other() -> None:
+    reward = torch.tensor([[1.0, math.nan, 0.0, 4.0]])
+    outcome = standardise(reward, everybody(reward), 0.0)
+    assert outcome.keep.tolist() == [[True, False, True, True]]
+    expected = group_advantages(torch.tensor([[1.0, 0.0, 4.0]]), torch.ones(1, 3, dtype=torch.bool), 0.0)
+    assert torch.equal(outcome.advantage[:, [0, 2, 3]], expected)
+    assert outcome.advantage[0, 1] == 0

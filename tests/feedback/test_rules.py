@@ -223,7 +223,8 @@ def test_documented_order_of_keep_rates() -> None:
 @pytest.mark.parametrize(
     ("values", "complaint"),
     [
-        ({"feedback": "siff"}, "'siff' is no rule; choose one of sif, "),
+        ({"feedback": "siff"}, "'siff' is no rule; did you mean 'sif'\\?; choose one of sif, "),
+        ({"feedback": "xyz"}, "'xyz' is no rule; choose one of sif, "),
         ({"feedback": "random_filter"}, "needs filter_rate"),
         ({"feedback": "random_filter", "filter_rate": 1.0}, "filter_rate=1.0 must lie in"),
         ({"feedback": "entropy_gate"}, "needs gate_threshold"),
@@ -270,3 +271,46 @@ def test_a_rule_of_ones_own_is_one_file(tmp_path: Path) -> None:
     assert settings(f"{file}:surest").find_rule().reads == {"entropy_mean"}
     with pytest.raises(ValueError, match="holds no function or Rule named 'number'"):
         settings(f"{file}:number")
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("def rule(:\n", "cannot be loaded: invalid syntax"),
+        ("import no_such_module\n", "No module named 'no_such_module'"),
+    ],
+)
+def test_a_file_that_cannot_be_loaded_is_named(text: str, complaint: str, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(text)
+    with pytest.raises(ValueError, match=rf"mine\.py.*{complaint}"):
+        settings(f"{tmp_path / 'mine.py'}:rule")
+
+
+def test_a_rules_file_may_have_dataclasses(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(
+        "from __future__ import annotations\n"
+        "from dataclasses import dataclass\n"
+        "from sif_trainer.feedback.outcome import standardise\n"
+        "@dataclass\n"
+        "class Weight:\n"
+        "    value: float = 2.0\n"
+        "def rule(groups, settings):\n"
+        "    return standardise(Weight().value * groups.length, groups.usable, 0.0)\n"
+    )
+    groups = batch(4)
+    outcome = decide(f"{tmp_path / 'mine.py'}:rule", groups)
+    assert torch.equal(outcome.reward[outcome.eligible], 2.0 * groups.length.double()[groups.usable])
+
+
+def test_a_gradient_that_is_none_leaves_its_response_out_and_the_others_as_they_were() -> None:
+    groups = batch(4)
+    lost = groups.usable.int().argmax(-1)
+    norms = groups.given("gradient_norm").clone()
+    norms[torch.arange(len(norms)), lost] = math.nan
+    fewer = groups.usable.clone()
+    fewer[torch.arange(len(norms)), lost] = False
+    outcome, expected = (
+        decide("vigor", replace(groups, **part)) for part in ({"gradient_norm": norms}, {"usable": fewer})
+    )
+    assert torch.equal(outcome.keep, expected.keep)
+    assert torch.equal(outcome.advantage, expected.advantage)

@@ -50,6 +50,9 @@ class ReplayConfig:
                 raise ValueError(f"{name} is {getattr(self, name)}; it must be 1 or more")
         if not self.c_ver:
             raise ValueError("c_ver is empty; name at least one cost of a verification")
+        if self.seed < 0:
+            raise ValueError(f"seed is {self.seed}; it must be 0 or more")
+        _ = self.costs  # refused before a run folder remembers them
 
     @property
     def costs(self) -> dict[str, Costs]:

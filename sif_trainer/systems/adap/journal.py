@@ -11,6 +11,7 @@ alone.
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections import defaultdict
@@ -158,10 +159,21 @@ def _verdict_line(problem_id: str, index: int, verdict: Verdict) -> dict[str, An
 
 def _scored(scorer: Scorer, problem: Problem, candidates: Sequence[Candidate]) -> tuple[list[float | None], float]:
     started = time.perf_counter()
-    scores = [None if s is None or s != s else float(s) for s in scorer.score(problem.without_reference(), candidates)]
+    scores = [_score(problem, score) for score in scorer.score(problem.without_reference(), candidates)]
     if len(scores) != len(candidates):
         raise UserError(
             f"{problem.id}: the scorer gave {len(scores)} scores for {len(candidates)} candidates; it must give one "
             "each, None for a missing one"
         )
     return scores, time.perf_counter() - started
+
+
+def _score(problem: Problem, score: Any) -> float | None:
+    """A score as a line can keep it: one that is missing, or the lowest there is, is None."""
+    try:
+        value = -math.inf if score is None else float(score)
+    except (TypeError, ValueError) as error:
+        raise UserError(f"{problem.id}: the scorer gave {score!r:.60}, which is neither a number nor None") from error
+    if value == math.inf:
+        raise UserError(f"{problem.id}: the scorer gave an infinite score; the best one must be a number")
+    return value if math.isfinite(value) else None

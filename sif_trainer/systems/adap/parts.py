@@ -9,9 +9,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias, get_args
 
 from sif_trainer.policy.policy import Prompt, Sample
+from sif_trainer.runs.errors import UserError
 
 Outcome: TypeAlias = Literal["pass", "fail", "error"]
 
@@ -53,6 +54,10 @@ class Verdict:
     outcome: Outcome
     detail: str = ""
     seconds: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.outcome not in get_args(Outcome):
+            raise UserError(f"a verdict of '{self.outcome}'; it must be one of {', '.join(get_args(Outcome))}")
 
     @property
     def passed(self) -> bool:

@@ -64,7 +64,8 @@ def _meaning(rows: Sequence[Mapping[str, Any]], costs: Costs, rule: str) -> list
     first, last = rows[0], rows[-1]
     lines = []
     if rule == "adap":
-        skipped = f"shells 0 to {first['shell'] - 1} are empty; " if first["shell"] else ""
+        empty = first["shell"]
+        skipped = {0: "", 1: "shell 0 is empty; "}.get(empty, f"shells 0 to {empty - 1} are empty; ")
         lines.append(f"{skipped}a round ends the search when one of its candidates passes, else the next one follows.")
     if all(row["total_verifications"] == row["total_draws"] for row in rows):
         lines.append(

@@ -107,7 +107,7 @@ def _read_arrays(path: Path) -> list[Recorded]:
             ids, rewards, labels = (arrays[name] for name in ("ids", "rewards", "labels"))
     except FileNotFoundError as error:
         raise UserError(f"no such file: {path}") from error
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+    except (ValueError, TypeError, OSError, EOFError, zipfile.BadZipFile) as error:  # TypeError: a single array
         raise UserError(f"{path}: cannot be read as an .npz file of plain arrays: {error}") from error
     if rewards.ndim != 2 or rewards.shape != labels.shape or ids.shape != rewards.shape[:1]:
         raise UserError(
@@ -128,6 +128,8 @@ def _read_lines(source: str | Path) -> list[Recorded]:
         missing = [name for name in ("id", "rewards", "labels") if name not in row]
         if missing:
             raise UserError(f"{where}: no {', '.join(missing)}; a line needs id, rewards and labels")
+        if not isinstance(row["rewards"], list) or not isinstance(row["labels"], list):
+            raise UserError(f"{where}: rewards must be numbers or null, and labels 0 or 1, both in lists")
         pool.append(_recorded(str(row["id"]), row["rewards"], row["labels"], where))
     return pool
 

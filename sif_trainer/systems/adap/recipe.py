@@ -26,7 +26,7 @@ from sif_trainer.systems.adap.scorers import SCORERS
 from sif_trainer.systems.adap.search import How
 from sif_trainer.systems.adap.verifiers import VERIFIERS
 from sif_trainer.tasks.load import load_benchmark
-from sif_trainer.tasks.rules import extract
+from sif_trainer.tasks.rules import RULES, extract
 from sif_trainer.tasks.verdict import Item
 
 Parts: TypeAlias = tuple[Sampler, Scorer, Verifier]
@@ -252,10 +252,28 @@ def _read_problems(recipe: PartsRecipe) -> list[Problem]:
             raise UserError(f"{where}: the id {name} stands there twice; ids must differ")
         if isinstance(prompt, str):
             prompt = recipe._prompt(prompt)
-        problems[name] = Problem(name, prompt, row["reference"], row.get("metadata") or {})
+        elif not _are_messages(prompt):
+            raise UserError(f"{where}: prompt must be a text, or a list of messages with the texts role and content")
+        metadata = row.get("metadata") or {}
+        if not isinstance(metadata, dict):
+            raise UserError(f"{where}: metadata must be an object, not {metadata!r:.60}")
+        if (rule := str(metadata.get("rule", "math"))) not in RULES:
+            raise UserError(f"{where}: no grading rule '{rule}'{nearest(rule, RULES)}; there are {', '.join(RULES)}")
+        problems[name] = Problem(name, prompt, row["reference"], metadata)
     if not problems:
         raise UserError(f"{recipe.problems}: no problems in it")
     return list(problems.values())[: recipe.limit]
+
+
+def _are_messages(prompt: Any) -> bool:
+    return (
+        isinstance(prompt, list)
+        and bool(prompt)
+        and all(
+            isinstance(m, dict) and isinstance(m.get("role"), str) and isinstance(m.get("content"), str)
+            for m in prompt
+        )
+    )
 
 
 def _without_answer(fields: Mapping[str, Any]) -> dict[str, Any]:

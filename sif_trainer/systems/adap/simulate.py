@@ -38,6 +38,8 @@ class SimulateConfig:
         for name in ("num_instances", "num_runs"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; it must be 1 or more")
+        if self.seed < 0:
+            raise ValueError(f"seed is {self.seed}; it must be 0 or more")
 
 
 class Ratios(NamedTuple):

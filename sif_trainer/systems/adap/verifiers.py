@@ -145,7 +145,10 @@ class CommandVerifier:
     """
 
     def __init__(self, command: str, seconds: float = 60.0) -> None:
-        self.arguments = shlex.split(command)
+        try:
+            self.arguments = shlex.split(command)
+        except ValueError as error:
+            raise UserError(f"the verifier's command is no command line ({error}): {command}") from error
         if not self.arguments:
             raise UserError("the verifier's command is empty; give one such as command='python check.py {candidate}'")
         if not seconds > 0:

@@ -46,6 +46,8 @@ def chat(run: RunFolder, recipe: ChatRecipe) -> None:
     console = Console()
     person = Person(_read, console)
     console.print(f"{escape(recipe.task)}\n[dim]{HELP}[/dim]", highlight=False, soft_wrap=True)
+    if run.finished:
+        console.print("[dim]this chat has ended, and is only shown again; begin another with --run FOLDER[/dim]")
     trace = Trace(run.records("chat"))
     try:
         trajectory = run_case(case, make_elicitor(policy, recipe), person, recipe, trace, person.watch)

@@ -43,6 +43,12 @@ class ModelRecipe(BalarConfig):
         default_factory=dict, metadata={"help": "Options of the engine, such as {batch_size: 16} or {model: NAME}."}
     )
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name, least in (("max_attempts", 1), ("reason_tokens", 0)):
+            if getattr(self, name) < least:
+                raise UserError(f"{name} is {getattr(self, name)}; it must be {least} or more")
+
 
 @dataclass(frozen=True, kw_only=True)
 class BalarRecipe(ModelRecipe):
@@ -72,8 +78,12 @@ class BalarRecipe(ModelRecipe):
             for one in given:
                 if one not in known:
                     raise UserError(f"{name}: there is no '{one}'{nearest(one, known)}; known: {', '.join(known)}")
-        for name in ("num_candidates", "depth", "max_attempts"):
-            if getattr(self, name) < 1:
-                raise UserError(f"{name} is {getattr(self, name)}; it must be 1 or more")
+        if not self.methods:
+            raise UserError(f"methods is empty; name at least one of {', '.join(METHODS)}")
+        for name in ("num_candidates", "depth", "limit"):
+            if (value := getattr(self, name)) is not None and value < 1:
+                raise UserError(f"{name} is {value}; it must be 1 or more")
+        if any(number < 1 for number in self.rounds):
+            raise UserError(f"rounds is {list(self.rounds)}; each must be 1 or more")
         if "conformal_pursuit" in self.methods and (self.num_calibration < 1 or self.limit is None):
             raise UserError("conformal_pursuit is calibrated on cases behind the limit; set limit and num_calibration")

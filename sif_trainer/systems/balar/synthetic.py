@@ -77,6 +77,8 @@ class SyntheticRecipe:
     variants: tuple[str, ...] = field(default=tuple(VARIANTS), metadata={"help": f"Of {'; '.join(VARIANTS)}."})
 
     def __post_init__(self) -> None:
+        if not self.sizes:
+            raise UserError(f"sizes is empty; name at least one of {', '.join(SIZES)}")
         for name, given, known in (("sizes", self.sizes, SIZES), ("variants", self.variants, VARIANTS)):
             for one in given:
                 if one not in known:

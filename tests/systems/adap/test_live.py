@@ -193,6 +193,8 @@ def test_plan_and_simulate_and_json(tmp_path, capsys):
         (["search", "adap/cipher", "scorer_options={x: 1}"], "scorer 'certainty' has other options"),
         (["record", "adap/cipher", "num_samples=0"], "num_samples is 0"),
         (["simulate", "num_instances=0"], "num_instances is 0"),
+        (["simulate", "seed=-1"], "seed is -1"),
+        (["replay", "/no/such/pool.npz", "c_ver=[0]"], "c_ver is 0"),
     ],
 )
 def test_bad_input_is_one_clear_error(arguments, message, tmp_path):
@@ -206,6 +208,14 @@ def test_bad_input_is_one_clear_error(arguments, message, tmp_path):
         ("", "no problems in it"),
         ('{"id": 1, "prompt": "x"}\n', "line 1: no reference"),
         ('{"id": 1, "prompt": "x", "reference": "y"}\n' * 2, "line 2: the id 1 stands there twice"),
+        ('{"id": 1, "prompt": 5, "reference": "y"}\n', "line 1: prompt must be a text, or a list of messages"),
+        ('{"id": 1, "prompt": [], "reference": "y"}\n', "line 1: prompt must be a text"),
+        ('{"id": 1, "prompt": [{"role": "user"}], "reference": "y"}\n', "line 1: prompt must be a text"),
+        ('{"id": 1, "prompt": "x", "reference": "y", "metadata": "z"}\n', "line 1: metadata must be an object"),
+        (
+            '{"id": 1, "prompt": "x", "reference": "y", "metadata": {"rule": "maths"}}\n',
+            "line 1: no grading rule 'maths'; did you mean 'math'",
+        ),
     ],
 )
 def test_problem_files_that_are_refused(text, message, own, tmp_path):

@@ -61,6 +61,7 @@ GOOD = {"id": "a", "rewards": [0.5, None], "labels": [0, 1]}
         (lines({**GOOD, "rewards": 3}), "rewards must be numbers"),
         ('{"id": "a", "rewards": [Infinity, 1], "labels": [0, 1]}\n', "a reward is infinite"),
         ("[1]\n", "line 1: expected a JSON object"),
+        (lines({**GOOD, "rewards": "12"}), "both in lists"),
     ],
 )
 def test_json_lines_that_are_refused(text, message, tmp_path):
@@ -94,6 +95,10 @@ def test_files_that_are_none(tmp_path):
     (tmp_path / "pool.npz").write_text("not an archive")
     with pytest.raises(UserError, match=r"cannot be read as an \.npz file"):
         read_pool(tmp_path / "pool.npz")
+    with (tmp_path / "pool.npz").open("wb") as file:
+        np.save(file, np.zeros(3))
+    with pytest.raises(UserError, match=r"cannot be read as an \.npz file"):
+        read_pool(tmp_path / "pool.npz")
 
 
 def test_a_pool_without_a_correct_sample_is_said_to_be_one():
@@ -123,8 +128,13 @@ def test_a_pool_of_correct_samples_tells_nothing_of_the_premise():
 
 @pytest.mark.parametrize(
     ("settings", "message"),
-    [({"c_ver": (0,)}, "c_ver is 0"), ({"c_rew": -1}, "c_rew is -1"), ({"c_ver": ()}, "c_ver is empty")],
+    [
+        ({"c_ver": (0,)}, "c_ver is 0"),
+        ({"c_rew": -1}, "c_rew is -1"),
+        ({"c_ver": ()}, "c_ver is empty"),
+        ({"seed": -1}, "seed is -1"),
+    ],
 )
-def test_costs_that_are_none(settings, message):
+def test_settings_that_are_refused_before_anything_is_played(settings, message):
     with pytest.raises((UserError, ValueError), match=message):
-        compare([Recorded("a", np.zeros(1), np.ones(1, dtype=bool))], ReplayConfig(**settings))
+        ReplayConfig(**settings)

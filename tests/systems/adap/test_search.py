@@ -218,6 +218,12 @@ def test_what_parts_may_not_do():
         run(Short([0.0] * 100))
     with pytest.raises(UserError, match="asked for draws 0 to 7, and gave number 8"):
         run(Eager([0.0] * 100))
+    with pytest.raises(UserError, match="gave 'high', which is neither a number nor None"):
+        run(Fake(["high"] * 100))
+    with pytest.raises(UserError, match="infinite score"):
+        run(Fake([float("inf")] * 100))
+    with pytest.raises(UserError, match="a verdict of 'passed'; it must be one of pass, fail, error"):
+        Verdict("passed")
     with pytest.raises(UserError, match="no mode 'bach'; did you mean 'batch'"):
         How(mode="bach")
     with pytest.raises(UserError, match="num_workers is 0"):

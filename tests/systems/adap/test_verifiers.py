@@ -274,6 +274,8 @@ def test_what_a_command_started_ends_with_it(tmp_path: Path) -> None:
 def test_bad_commands_are_refused() -> None:
     with pytest.raises(UserError, match="command is empty"):
         CommandVerifier(" ")
+    with pytest.raises(UserError, match="no command line"):
+        CommandVerifier("'check")
     with pytest.raises(UserError, match="seconds is 0"):
         CommandVerifier("true", seconds=0)
     with pytest.raises(UserError, match="cannot start the verifier '/no/such'"):

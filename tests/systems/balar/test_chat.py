@@ -49,6 +49,7 @@ def person(*lines):
         (["/stop"], True, Stop()),
         (["/jump", "1"], True, "yes"),
         (["/correct", "/correct 1 no", "/correct x no", "1"], True, "yes"),
+        (["9" * 5000, f"/correct {'9' * 5000} no", "1"], False, "yes"),
         ([], True, Stop()),
     ],
 )
@@ -109,6 +110,10 @@ def test_over_a_pipe(tmp_path):
     assert "\x1b" not in done.stdout and "Answer: " in done.stdout and "worn" in done.stdout
     summary = json.loads((tmp_path / "run" / "summary.json").read_text(encoding="utf-8"))
     assert summary["num_asks"] == 4 and summary["answer"] in done.stdout
+    assert "has ended" not in done.stdout
+    again = subprocess.run(start(tmp_path), input="1\n", cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True)
+    assert "this chat has ended, and is only shown again" in again.stdout
+    assert again.stdout.splitlines()[-2:] == done.stdout.splitlines()[-2:]
 
 
 def test_a_chat_goes_on_where_the_pipe_broke_off(tmp_path):

@@ -191,6 +191,7 @@ def test_a_study_goes_on_where_it_was(tmp_path):
         ({"sizes": ("smal",)}, "no 'smal'; did you mean 'small'"),
         ({"variants": ("greedy",)}, "variants: no 'greedy'"),
         ({"num_cases": 0}, "must be 1 or more"),
+        ({"sizes": ()}, "sizes is empty"),
     ],
 )
 def test_bad_settings(values, message):

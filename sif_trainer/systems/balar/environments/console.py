@@ -76,10 +76,12 @@ class Person:
         number, _, answer = rest.strip().partition(" ")
         if not number.isdecimal() or not answer.strip():
             return _Problem("write the answer's number and what it should be: /correct 2 yes")
-        if not 1 <= int(number) <= len(self._log):
+        places = {str(place): place for place in range(1, len(self._log) + 1)}
+        if number not in places:
             return _Problem(f"there is no answer {number}; {len(self._log)} were given")
-        corrected = _answer(answer.strip(), self._log[int(number) - 1].question, free)
-        return corrected if isinstance(corrected, _Problem) else Correct(int(number) - 1, corrected)
+        place = places[number] - 1
+        corrected = _answer(answer.strip(), self._log[place].question, free)
+        return corrected if isinstance(corrected, _Problem) else Correct(place, corrected)
 
     def watch(self, snapshot: Snapshot) -> None:
         """Show what was said and what is believed, if that has changed."""
@@ -111,8 +113,9 @@ class _Problem(str):
 
 def _answer(line: str, question: Question, free: bool) -> str | _Problem:
     """Return the choice that a number or its text names; any other text only where answers are free."""
-    if line.isdecimal() and 1 <= int(line) <= len(question.choices):
-        return question.choices[int(line) - 1]
+    for number, choice in enumerate(question.choices, 1):
+        if line == str(number):
+            return choice
     for choice in question.choices:
         if plain(line) == plain(choice):
             return choice
