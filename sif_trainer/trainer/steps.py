@@ -16,11 +16,13 @@ def step_confidence(
 
     `confidence` and `mask` are (B, T). A step ends with the token that brings the second of two newlines.
     """
+    distinct = sorted({i for ids in completion_ids for i in ids})
+    pieces = dict(zip(distinct, tokenizer.batch_decode([[i] for i in distinct]), strict=True))
     means = []
     for row, ids in enumerate(completion_ids):
         values = confidence[row, : len(ids)].double()
         valid = mask[row, : len(ids)]
-        step = torch.tensor(step_numbers(tokenizer.batch_decode([[i] for i in ids])), device=values.device)
+        step = torch.tensor(step_numbers([pieces[i] for i in ids]), device=values.device)
         sums = torch.zeros(len(ids) + 1, dtype=torch.float64, device=values.device)
         totals = sums.index_add(0, step, values * valid)
         counts = sums.index_add(0, step, valid.double())
