@@ -1,4 +1,4 @@
-"""Fixtures for every test: the shared data beside the project, and the `sif` command in a process of its own."""
+"""Fixtures for every test: the shared data beside the project, a tiny model, the `sif` command in its own process."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,6 +22,31 @@ def shared() -> Path:
     if not folder.is_dir():
         pytest.skip(f"needs the shared data: no folder {folder} (name it with SIF_SHARED)")
     return folder
+
+
+@pytest.fixture(scope="session")
+def tiny_llama() -> Callable[..., Any]:
+    """`tiny_llama(tokenizer, **settings)`: a random Llama of two layers over the tokenizer, the same at every call."""
+    import torch
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    def make(tokenizer: Any, **settings: Any) -> LlamaForCausalLM:
+        torch.manual_seed(0)
+        config = LlamaConfig(
+            vocab_size=len(tokenizer),
+            hidden_size=32,
+            intermediate_size=64,
+            num_hidden_layers=2,
+            num_attention_heads=4,
+            num_key_value_heads=2,
+            bos_token_id=None,
+            eos_token_id=tokenizer.eos_token_id,
+            pad_token_id=tokenizer.pad_token_id,
+            **settings,
+        )
+        return LlamaForCausalLM(config).eval()
+
+    return make
 
 
 @pytest.fixture

@@ -11,13 +11,11 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
-from sif_trainer.runs.errors import UserError, nearest
-from sif_trainer.runs.folder import RunFolder
+from sif_trainer.cli.stages import Stages, add_stage_arguments, hand_over, open_folder, target
+from sif_trainer.runs.errors import UserError
 from sif_trainer.runs.recipe import load_recipe, parse_overrides
 from sif_trainer.runs.records import strict_json
 from sif_trainer.runs.schema import build
@@ -25,25 +23,17 @@ from sif_trainer.runs.schema import build
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what `sif adap` takes."""
-    parser.add_argument("stage", metavar="STAGE", help=f"one of {', '.join(STAGES)}")
-    parser.add_argument(
-        "arguments", metavar="...", nargs="*", help="the stage's file or recipe, then key=value settings"
-    )
+    add_stage_arguments(parser, "adap", STAGES, __doc__)
     parser.add_argument("--c-rew", metavar="COST", default="1", help="plan: cost of a draw with its score (1)")
     parser.add_argument("--c-ver", metavar="COST", default="10", help="plan: cost of a verification (10)")
     parser.add_argument("--rounds", metavar="N", type=int, default=8, help="plan: rounds to show (8)")
     parser.add_argument("--rule", default="adap", help="plan: adap, or balanced, which is not the paper's")
     parser.add_argument("--json", action="store_true", help="plan, replay: print JSON instead of text")
-    parser.add_argument("--run", metavar="FOLDER", help="run folder; called again, the command goes on there")
-    parser.epilog = __doc__.split("\n\n")[1]
 
 
 def run(args: argparse.Namespace) -> int:
     """Hand over to the stage."""
-    if args.stage not in STAGES:
-        raise UserError(f"no stage '{args.stage}'{nearest(args.stage, STAGES)}; there are {', '.join(STAGES)}")
-    STAGES[args.stage](args)
-    return 0
+    return hand_over(args, STAGES)
 
 
 def _plan(args: argparse.Namespace) -> None:
@@ -59,14 +49,14 @@ def _plan(args: argparse.Namespace) -> None:
 
 def _replay(args: argparse.Namespace) -> None:
     from sif_trainer.systems.adap.compare import ReplayConfig, run_replay
-    from sif_trainer.systems.adap.pools import fingerprint, read_pool
+    from sif_trainer.systems.adap.pools import content, read_pool
     from sif_trainer.systems.adap.tables import format_replay
 
-    file, overrides = _target(args, "a pool, .npz or JSON lines,")
+    file, overrides = target(args, "a pool, .npz or JSON lines,")
     config = build(ReplayConfig, parse_overrides(overrides, ReplayConfig))
     pool = read_pool(file)
-    settings = {"pool": file, "fingerprint": fingerprint(pool), **asdict(config)}
-    folder = _open(args, f"adap-replay-{Path(file).stem}", settings, config.seed)
+    settings, inputs = {"pool": file, **asdict(config)}, {"pool": content(pool)}
+    folder = open_folder(args, f"replay-{Path(file).stem}", settings, seed=config.seed, inputs=inputs)
     summary = run_replay(folder, pool, config)
     if args.json:
         print(strict_json(summary))
@@ -79,19 +69,20 @@ def _search(args: argparse.Namespace) -> None:
     from sif_trainer.systems.adap.live import format_search, run_search
     from sif_trainer.systems.adap.recipe import SearchRecipe
 
-    name, overrides = _target(args, "a recipe")
+    name, overrides = target(args, "a recipe")
     recipe = build(SearchRecipe, load_recipe(name, overrides, SearchRecipe))
-    print(format_search(run_search(_open(args, f"adap-{Path(name).stem}", recipe.settings, recipe.seed), recipe)))
+    folder = open_folder(args, Path(name).stem, recipe.settings, seed=recipe.seed, inputs=recipe.inputs)
+    print(format_search(run_search(folder, recipe)))
 
 
 def _record(args: argparse.Namespace) -> None:
     from sif_trainer.systems.adap.recipe import RecordRecipe, SearchRecipe
     from sif_trainer.systems.adap.record import run_record
 
-    name, overrides = _target(args, "a recipe")
+    name, overrides = target(args, "a recipe")
     # A search's recipe serves too: its prices and budget are not a recording's.
     recipe = build(RecordRecipe, load_recipe(name, overrides, RecordRecipe, SearchRecipe))
-    folder = _open(args, f"adap-record-{Path(name).stem}", recipe.settings, recipe.seed)
+    folder = open_folder(args, f"record-{Path(name).stem}", recipe.settings, seed=recipe.seed, inputs=recipe.inputs)
     summary = run_record(folder, recipe)
     print(
         f"{summary['num_samples']} samples of {summary['num_problems']} problems, {summary['num_solvable']} of them "
@@ -104,21 +95,10 @@ def _simulate(args: argparse.Namespace) -> None:
     from sif_trainer.systems.adap.simulate import SimulateConfig, format_summary, run_simulation
 
     config = build(SimulateConfig, parse_overrides(args.arguments, SimulateConfig))
-    print(format_summary(run_simulation(_open(args, "adap-simulate", asdict(config), config.seed), config)))
+    print(format_summary(run_simulation(open_folder(args, "simulate", asdict(config), seed=config.seed), config)))
 
 
-def _target(args: argparse.Namespace, what: str) -> tuple[str, list[str]]:
-    """Return the stage's first argument and its settings."""
-    if not args.arguments or "=" in args.arguments[0]:
-        raise UserError(f"name {what} before the settings: sif adap {args.stage} ...")
-    return args.arguments[0], args.arguments[1:]
-
-
-def _open(args: argparse.Namespace, name: str, config: dict[str, Any], seed: int) -> RunFolder:
-    return RunFolder.open(args.run or f"runs/{name}", command=f"adap {args.stage}", config=config, seed=seed)
-
-
-STAGES: dict[str, Callable[[argparse.Namespace], None]] = {
+STAGES: Stages = {
     "plan": _plan,
     "replay": _replay,
     "search": _search,

@@ -9,13 +9,14 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from sif_trainer.policy import Prompt, Sampling
+from sif_trainer.policy.recipe import DecodingRecipe
 from sif_trainer.runs.errors import UserError
 from sif_trainer.tasks.benchmarks import expand
 from sif_trainer.tasks.load import Problem
 
 
 @dataclass(frozen=True)
-class EvalRecipe:
+class EvalRecipe(DecodingRecipe):
     """One model, some benchmarks, and how answers are drawn (paper: the independent evaluator of its experiments)."""
 
     model: str = field(
@@ -99,15 +100,7 @@ class EvalRecipe:
     @property
     def sampling(self) -> Sampling:
         """How a sample is drawn."""
-        return Sampling(
-            temperature=self.temperature,
-            top_p=self.top_p,
-            top_k=self.top_k,
-            max_tokens=self.max_completion_length,
-            stop=tuple(self.stop),
-            seed=self.seed,
-            certainty=self.certainty,
-        )
+        return self.sample_with(certainty=self.certainty)
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -125,10 +118,7 @@ class EvalRecipe:
 
     def prompt(self, problem: Problem) -> Prompt:
         """Return what the model is asked: a chat, or plain text."""
-        if not self.chat:
-            return "\n\n".join(filter(None, [self.system_prompt, problem.prompt]))
-        system = [{"role": "system", "content": self.system_prompt}] if self.system_prompt else []
-        return [*system, *problem.messages]
+        return self.prompt_of(problem.prompt)
 
 
 def _at_least(recipe: EvalRecipe, least: int, *names: str) -> None:

@@ -6,9 +6,6 @@ docs/rules.md compares them; docs/extending.md adds one. A name of the form `FIL
 from __future__ import annotations
 
 import difflib
-import importlib.util
-import sys
-from pathlib import Path
 
 from sif_trainer.feedback.band import band
 from sif_trainer.feedback.co_rewarding import co_rewarding, co_rewarding_ema
@@ -28,6 +25,7 @@ from sif_trainer.feedback.soft_majority import soft_majority
 from sif_trainer.feedback.srt import srt
 from sif_trainer.feedback.top2 import top2
 from sif_trainer.feedback.vigor import vigor
+from sif_trainer.own_code import load_own, own_file
 
 _ANSWER = frozenset({"answer"})
 
@@ -67,25 +65,17 @@ def find_rule(name: str) -> Rule:
     """
     if name in RULES:
         return RULES[name]
-    file, colon, attribute = name.rpartition(":")
-    if not colon or not file.endswith(".py"):
+    if own_file(name) is None:
         near = difflib.get_close_matches(name, RULES, 1)
         guess = f"; did you mean '{near[0]}'?" if near else ""
         raise ValueError(
             f"feedback='{name}' is no rule{guess}; choose one of {', '.join(RULES)}, or FILE.py:NAME for one of "
             "your own"
         )
-    if not Path(file).is_file():
-        raise ValueError(f"feedback='{name}': there is no file {file} (looked for in {Path.cwd()})")
-    spec = importlib.util.spec_from_file_location(f"rule of {Path(file).resolve()}", file)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look their module up
     try:
-        spec.loader.exec_module(module)
-    except (SyntaxError, ImportError) as error:
-        raise ValueError(f"feedback='{name}': {file} cannot be loaded: {error}") from error
-    found = getattr(module, attribute, None)
+        found = load_own(name)
+    except ValueError as error:
+        raise ValueError(f"feedback={error}") from error
     if not isinstance(found, Rule) and not callable(found):
-        raise ValueError(f"feedback='{name}': {file} holds no function or Rule named '{attribute}'")
+        raise ValueError(f"feedback='{name}' is no function and no Rule, but {found!r:.60}")
     return found if isinstance(found, Rule) else Rule(found)

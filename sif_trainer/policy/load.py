@@ -34,6 +34,11 @@ def load_policy(spec: str, *, cache: str | Path | None = None, **options: Any) -
     return CachedPolicy(policy, cache)
 
 
+def script_of(spec: str | None) -> str | None:
+    """Return the file of a `scripted:` policy, which belongs to the inputs of a run; None of any other policy."""
+    return spec.removeprefix("scripted:") if spec is not None and spec.startswith("scripted:") else None
+
+
 def _load(spec: str, options: dict[str, Any]) -> Policy:
     engine, colon, name = spec.partition(":")
     if not colon or Path(spec).exists():

@@ -8,7 +8,8 @@
 
 `manifest.json` holds command, configuration, seed and, for every start, versions and hardware; `config.yaml` the
 resolved configuration, itself a recipe; `paper_diff.yaml` its difference from the reference. Opening the folder again
-with the same configuration goes on where the run was; with another it is refused, unless nothing was done there yet.
+with the same configuration and the same content of its input files goes on where the run was; with another it is
+refused, unless nothing was done there yet.
 In a distributed run the process of rank 0 writes and the others share.
 """
 
@@ -28,6 +29,7 @@ from typing import Any, TextIO
 
 from sif_trainer.runs.errors import UserError
 from sif_trainer.runs.flat_yaml import dump
+from sif_trainer.runs.inputs import Source, fingerprints
 from sif_trainer.runs.recipe import differences
 from sif_trainer.runs.records import Records, strict_json, write_atomically, writing
 
@@ -61,6 +63,7 @@ class RunFolder:
         reference: Mapping[str, Any] | None = None,
         seed: int | None = None,
         facts: Mapping[str, Any] | None = None,
+        inputs: Mapping[str, Source | None] | None = None,
     ) -> RunFolder:
         """Make the folder, or open it again to go on.
 
@@ -71,21 +74,23 @@ class RunFolder:
             reference: what `paper_diff.yaml` compares with.
             seed: the run's seed.
             facts: what a reader of the manifest must know besides.
+            inputs: by name, the files that the run reads; the manifest keeps what their content was.
 
         Raises:
-            UserError: the path is a file, holds other files or a run with another configuration, is in use by another
-                process, or cannot be written.
+            UserError: the path is a file, holds other files or a run with another configuration or other inputs, is
+                in use by another process, or cannot be written; an input cannot be read.
         """
         run = cls(Path(path), writer=int(os.environ.get("RANK", "0")) == 0)
         if not run.writer:
             return run
         if run.path.exists() and not run.path.is_dir():
             raise UserError(f"run folder {path} is a file; {_ANOTHER_FOLDER}")
+        known = fingerprints(inputs or {})
         with writing(run.path):
             run.path.mkdir(parents=True, exist_ok=True)
         run._lock()
         plain = json.loads(json.dumps(config, default=str))
-        manifest = run._manifest(command, plain, seed)
+        manifest = run._manifest(command, plain, seed, known)
         manifest |= facts or {}
         manifest["starts"].append(_circumstances())
         run.write_json("manifest", manifest)
@@ -108,7 +113,9 @@ class RunFolder:
         except OSError:
             pass  # a file system without locks, as on some clusters: only this guard is lost
 
-    def _manifest(self, command: str, config: dict[str, Any], seed: int | None) -> dict[str, Any]:
+    def _manifest(
+        self, command: str, config: dict[str, Any], seed: int | None, inputs: dict[str, str]
+    ) -> dict[str, Any]:
         """Return the folder's manifest, a new one in an empty folder; refuse a folder that is not this run's."""
         canonical = strict_json(config, sort_keys=True)
         new = {
@@ -116,6 +123,7 @@ class RunFolder:
             "seed": seed,
             "fingerprint": hashlib.sha256(canonical.encode()).hexdigest()[:16],
             "config": json.loads(canonical),
+            "inputs": inputs,
             "starts": [],
         }
         if not (self.path / "manifest.json").exists():
@@ -125,7 +133,11 @@ class RunFolder:
         if self._nothing_done():
             return new
         old = self._read_json("manifest")
-        sides = [{"command": m["command"], "seed": m["seed"], **m["config"]} for m in (new, old)]
+        sides = [
+            {"command": m["command"], "seed": m["seed"], **m["config"]}
+            | {f"the content of {name}": content for name, content in m.get("inputs", {}).items()}
+            for m in (new, old)
+        ]
         if changed := differences(*sides):
             lines = [
                 f"{key} is {side.get('reference', 'not set')!r} there, {side.get('here', 'not set')!r} here"

@@ -2,7 +2,8 @@
 
     sif train smoke/quickstart learning_rate=1e-5 seed=3
 
-Keys and types are those of the dataclasses that the command names.
+Keys and types are those of the dataclasses that the command names. A recipe's `scripted:FILE` is found beside it, so
+that a recipe and its script work from any folder.
 """
 
 from __future__ import annotations
@@ -66,7 +67,16 @@ def load_recipe(name_or_path: str, overrides: Iterable[str], *schemas: type) -> 
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"{path}: cannot be read as text: {error}") from error
     values = check(parse_mapping(text, str(path)), fields_of(*schemas), str(path))
-    return values | parse_overrides(overrides, *schemas)
+    found = {key: _with_script(value, path.parent) for key, value in values.items()}
+    return found | parse_overrides(overrides, *schemas)
+
+
+def _with_script(value: Any, folder: Path) -> Any:
+    """Return `scripted:FILE` with the file's whole path where it stands in the folder, any other value as it is."""
+    if isinstance(value, str) and value.startswith("scripted:"):
+        file = folder / value.removeprefix("scripted:")
+        return f"scripted:{file}" if file.is_file() else value
+    return value
 
 
 def parse_overrides(overrides: Iterable[str], *schemas: type) -> dict[str, Any]:

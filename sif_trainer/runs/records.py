@@ -25,6 +25,8 @@ from sif_trainer.runs.errors import UserError
 
 _REMEDY = "free some space or make the folder writable, or choose another folder with --run; then call again to go on"
 
+_BYTE_ORDER_MARK = "\ufeff"  # some editors put one before a text; utf-8-sig drops it where we open the file
+
 _ESCAPE = "backslashreplace"  # half a surrogate pair, which UTF-8 cannot hold, becomes the JSON escape that means it
 
 
@@ -85,7 +87,7 @@ def read_json_lines(source: str | Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
 def _open(source: str | Path) -> Any:
     if str(source) == "-":
-        return nullcontext(sys.stdin)
+        return nullcontext(line.removeprefix(_BYTE_ORDER_MARK) for line in sys.stdin)
     return (gzip.open if str(source).endswith(".gz") else open)(source, "rt", encoding="utf-8-sig")
 
 

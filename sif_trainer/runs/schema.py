@@ -113,11 +113,15 @@ def _conform_to_any(value: Any, annotations: tuple[Any, ...]) -> Any:
 
 def _conform_list(value: Any, kind: Any, args: tuple[Any, ...]) -> Any:
     _require(value, isinstance(value, list | tuple))
-    fixed = kind is tuple and args and Ellipsis not in args  # tuple[float, float], against list[float]
-    wanted = args if fixed else [args[0] if args else Any] * len(value)
+    wanted = args if _has_fixed_length(kind, args) else [args[0] if args else Any] * len(value)
     _require(value, len(wanted) == len(value))
     items = [conform(item, annotation) for item, annotation in zip(value, wanted, strict=True)]
     return tuple(items) if kind is tuple else items
+
+
+def _has_fixed_length(kind: Any, args: tuple[Any, ...]) -> bool:
+    """Whether it is one item for each annotation, as in tuple[float, float], against list[float]."""
+    return kind is tuple and bool(args) and Ellipsis not in args
 
 
 def describe(annotation: Any) -> str:
@@ -128,7 +132,9 @@ def describe(annotation: Any) -> str:
     if origin is Literal:
         return " or ".join(repr(arg) for arg in args)
     if (kind := origin or annotation) in _LISTS:
-        return f"a list, each item {describe(args[0])}" if args else "a list"
+        number = f" of {len(args)}" if _has_fixed_length(kind, args) else ""
+        items = " or ".join(dict.fromkeys(describe(arg) for arg in args if arg is not Ellipsis))
+        return f"a list{number}, each item {items}" if args else "a list"
     if kind in _MAPPINGS:
         return "a mapping"
     return _NAMES.get(annotation, getattr(annotation, "__name__", str(annotation)))

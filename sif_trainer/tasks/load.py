@@ -64,6 +64,14 @@ def load_benchmark(name: str, data_dir: str | Path | None = None, limit: int | N
     return problems[:limit]
 
 
+def benchmark_files(name: str, data_dir: str | Path | None) -> dict[str, Path]:
+    """Return the files that `load_benchmark` reads, by the name of the benchmark or of its part; none of a hub's."""
+    parts = [benchmark(part) for part in benchmark(name).parts or (name,)]
+    if data_dir is None:
+        return {}
+    return {entry.name: _find(entry, Path(data_dir)) for entry in parts if entry.name != "cipher"}
+
+
 def _load(entry: Benchmark, shown_as: str, data_dir: str | Path | None) -> list[Problem]:
     if entry.name == "cipher":
         from sif_trainer.tasks.cipher.world import rows

@@ -11,10 +11,11 @@ import pytest
 PACKAGE = Path(__file__).parents[2] / "sif_trainer"
 
 # What of ours a room may import besides itself. `policy` is any module of that room, `data.prompts` that one module.
-STUDY = {"data", "evaluation.estimate", "policy", "runs", "tasks"}
+STUDY = {"data", "evaluation.estimate", "own_code", "policy", "runs", "tasks"}
 MAY_IMPORT: dict[str, set[str]] = {
     "certainty": set(),
-    "feedback": {"tasks.extract"},
+    "own_code": set(),
+    "feedback": {"own_code", "tasks.extract"},
     "runs": set(),
     "policy": {"certainty", "runs"},
     "data": {"runs", "tasks"},

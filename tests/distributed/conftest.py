@@ -18,14 +18,7 @@ sys.path.insert(0, str(ROOT / "tests" / "trainer"))
 import tiny  # noqa: E402
 
 SETTINGS = {
-    "num_windows": 3,
-    "window_size": 2,
-    "min_stride": 1,
-    "window_wins": 2,
-    "peer_win_rate": 0.5,
-    "prompts_per_step": 4,
-    "num_generations": 4,
-    "max_completion_length": 12,
+    **tiny.VOTE,
     "max_steps": 5,
     "save_steps": 2,
     "save_total_limit": 2,

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import torch
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
-from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
 CHARACTERS = "0123456789 .abcdefghijklmnopqrstuvwxyz"
 CHAT_TEMPLATE = "{% for message in messages %}{{ message['content'] }}{% endfor %} a {% if quiet %}q {% endif %}"
@@ -75,24 +75,9 @@ def tokenizer() -> PreTrainedTokenizerFast:
 
 
 @pytest.fixture(scope="session")
-def model(tokenizer: PreTrainedTokenizerFast) -> LlamaForCausalLM:
+def model(tiny_llama: Callable[..., Any], tokenizer: PreTrainedTokenizerFast) -> LlamaForCausalLM:
     """Mostly digits, blanks and ends of text, so that some answers are right, some wrong and some cut."""
-    torch.manual_seed(0)
-    config = LlamaConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=32,
-        intermediate_size=64,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        max_position_embeddings=256,
-        initializer_range=0.2,
-        attention_dropout=0.1,
-        bos_token_id=None,
-        eos_token_id=tokenizer.eos_token_id,
-        pad_token_id=tokenizer.pad_token_id,
-    )
-    model = LlamaForCausalLM(config).eval()
+    model = tiny_llama(tokenizer, max_position_embeddings=256, initializer_range=0.2, attention_dropout=0.1)
     with torch.no_grad():
         model.lm_head.weight[2 + len("0123456789 ") :] *= 0.2
         model.lm_head.weight[: 2 + len("0123456789 ")] *= 1.5

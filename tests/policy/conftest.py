@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
 from sif_trainer.policy import Policy, PromptTooLong, Sampling
 from sif_trainer.policy.transformers_engine import TransformersPolicy
@@ -43,23 +43,9 @@ def tokenizer() -> PreTrainedTokenizerFast:
 
 
 @pytest.fixture(scope="session")
-def model(tokenizer: PreTrainedTokenizerFast) -> LlamaForCausalLM:
+def model(tiny_llama: Callable[..., Any], tokenizer: PreTrainedTokenizerFast) -> LlamaForCausalLM:
     """Random weights, large enough that the next token matters; the end of text is likely enough to be met."""
-    torch.manual_seed(0)
-    config = LlamaConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=32,
-        intermediate_size=64,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        max_position_embeddings=96,
-        initializer_range=0.25,
-        bos_token_id=None,
-        eos_token_id=tokenizer.eos_token_id,
-        pad_token_id=tokenizer.pad_token_id,
-    )
-    model = LlamaForCausalLM(config).eval()
+    model = tiny_llama(tokenizer, max_position_embeddings=96, initializer_range=0.25)
     with torch.no_grad():
         model.lm_head.weight[tokenizer.eos_token_id] *= 2
     return model

@@ -279,3 +279,9 @@ def test_draw_against_a_plain_loop(logits, uniform, top_k, top_p, temperature):
         if below <= uniform * total < below + p[other]:
             assert token == other
         below += p[other]
+
+
+@pytest.mark.parametrize("wrong", [(0, 2, 1), (3, 0, 1), (3, 2, -1)])
+def test_windows_that_cannot_be_laid_are_refused(wrong):
+    with pytest.raises(UserError, match=r"windows \(.*\): their number and size must be at least 1"):
+        Windows(*wrong)

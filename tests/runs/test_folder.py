@@ -51,6 +51,25 @@ def test_the_same_configuration_goes_on(tmp_path: Path) -> None:
     assert len(read_json(again.path / "manifest.json")["starts"]) == 2
 
 
+def test_an_edited_input_is_refused(tmp_path: Path) -> None:
+    data = tmp_path / "data.jsonl"
+    data.write_text("old")
+    inputs = {"data": data, "pool": b"content", "problems": None, "records": "-"}
+    open_run(tmp_path / "run", inputs=inputs).finish({"value": 1})
+    assert set(read_json(tmp_path / "run" / "manifest.json")["inputs"]) == {"data", "pool"}
+    assert open_run(tmp_path / "run", inputs=inputs).finished
+    assert "inputs" not in parse_mapping((tmp_path / "run" / "config.yaml").read_text(), "config")
+    for changed, name in (({"pool": b"other"}, "pool"), ({"pool": None}, "pool"), ({"problems": data}, "problems")):
+        with pytest.raises(UserError, match=f"holds another run: the content of {name} is"):
+            open_run(tmp_path / "run", inputs=inputs | changed)
+    data.write_text("new")
+    with pytest.raises(UserError, match="the content of data is"):
+        open_run(tmp_path / "run", inputs=inputs)
+    with pytest.raises(UserError, match=r"no such file: .*gone"):
+        open_run(tmp_path / "other", inputs={"data": tmp_path / "gone"})
+    assert not (tmp_path / "other").exists()
+
+
 @pytest.mark.parametrize(
     ("changes", "complaint"),
     [

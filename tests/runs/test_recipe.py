@@ -37,6 +37,17 @@ def recipes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return root
 
 
+def test_a_script_stands_beside_its_recipe(recipes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (recipes / "smoke" / "own.yaml").write_text("name: scripted:own.json\nnote: scripted:elsewhere.json\n")
+    (recipes / "smoke" / "own.json").write_text("{}")
+    elsewhere = tmp_path / "deep"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    values = load_recipe("smoke/own", [], Settings)
+    assert values == {"name": f"scripted:{recipes / 'smoke' / 'own.json'}", "note": "scripted:elsewhere.json"}
+    assert load_recipe("smoke/own", ["name=scripted:own.json"], Settings)["name"] == "scripted:own.json"
+
+
 @pytest.mark.parametrize("name", ["smoke/quickstart", "smoke/quickstart.yaml", "recipes/smoke/quickstart"])
 def test_a_recipe_is_found_by_name_and_by_path(recipes: Path, name: str) -> None:
     assert find_recipe(name).samefile(recipes / "smoke" / "quickstart.yaml")

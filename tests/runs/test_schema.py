@@ -94,6 +94,8 @@ def test_a_type_is_told_in_words() -> None:
     assert describe(Literal["kept", "all"]) == "'kept' or 'all'"
     assert describe(float | None) == "a number or null"
     assert describe(list[str]) == "a list, each item a text"
+    assert describe(tuple[int, ...]) == "a list, each item a whole number"
+    assert describe(tuple[int, int, int]) == "a list of 3, each item a whole number"
 
 
 def test_an_unknown_key_names_the_nearest() -> None:

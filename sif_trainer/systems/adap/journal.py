@@ -1,4 +1,4 @@
-"""The trace of a search, and its memory: every draw, score and verdict, one JSON line each.
+"""The trace of a search, and its memory: problems, draws, scores, verifications, a JSON line each.
 
     journal = Journal(run.records("trace"))
     search(problem, sampler, scorer, verifier, costs, journal=journal)
@@ -16,13 +16,20 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from sif_trainer.policy.policy import Sample
 from sif_trainer.runs.errors import UserError
-from sif_trainer.systems.adap.parts import Candidate, Problem, Sampler, Scorer, Verdict, Verifier
+from sif_trainer.systems.adap.parts import Candidate, Outcome, Problem, Sampler, Scorer, Verdict, Verifier
 
-CANCELLED = Verdict("error", "cancelled: another candidate passed")
+
+@dataclass(frozen=True)
+class Cancelled(Verdict):
+    """What is left of a verification that another candidate's pass cut short: the seconds that it took."""
+
+    outcome: Outcome = "error"
+    detail: str = "cancelled: another candidate passed"
 
 
 class Stopped(Exception):
@@ -51,6 +58,8 @@ class Journal:
         self._scores: dict[tuple[str, int], tuple[float | None, float]] = {}
         self._votes: dict[tuple[str, int], tuple[list[float | None], float]] = {}
         self._verdicts: dict[tuple[str, int], Verdict] = {}
+        self._cancelled: dict[tuple[str, int], Cancelled] = {}
+        self._prompted: set[str] = set()
         self._stopped = False
         self.num_draws = 0
         for line in lines or ():
@@ -65,6 +74,8 @@ class Journal:
         known = self._draws[problem.id]
         missing = first + num - len(known)
         if missing > 0:
+            if problem.prompt and problem.id not in self._prompted:
+                self._enter([{"id": problem.id, "event": "problem", "prompt": problem.prompt}])
             for candidate in sampler.draw(problem.without_reference(), missing, len(known)):
                 if candidate.index != len(known) or len(known) == first + num:
                     raise UserError(
@@ -101,14 +112,21 @@ class Journal:
         """Return the verdict that is known, if any."""
         return self._verdicts.get((problem.id, candidate.index))
 
+    def cancelled(self, problem: Problem, candidate: Candidate) -> Cancelled:
+        """Return what a verification that was cut short took; 0 seconds where none was begun."""
+        return self._cancelled.get((problem.id, candidate.index), Cancelled())
+
     def verify(self, problem: Problem, verifier: Verifier, candidate: Candidate, cancel: threading.Event) -> Verdict:
-        """Return the candidate's verdict; `CANCELLED`, which is not kept, where `cancel` has cut it short."""
+        """Return the candidate's verdict; `Cancelled`, which is no verdict, where `cancel` has cut it short."""
         known = self.verdict(problem, candidate)
         if known is not None:
             return known
+        started = time.perf_counter()
         verdict = verifier.verify(problem, candidate, cancel=cancel)
         if cancel.is_set() and verdict.outcome == "error":
-            return CANCELLED
+            seconds = time.perf_counter() - started
+            self._enter([{"id": problem.id, "event": "cancelled", "index": candidate.index, "seconds": seconds}])
+            return self.cancelled(problem, candidate)
         self._enter([_verdict_line(problem.id, candidate.index, verdict)])
         return verdict
 
@@ -124,6 +142,8 @@ class Journal:
     def _remember(self, line: Mapping[str, Any]) -> None:
         problem = line["id"]
         match line["event"]:
+            case "problem":  # for those who read the trace
+                self._prompted.add(problem)
             case "draw":
                 self.num_draws += 1
                 sample = Sample.from_json(line["sample"]) if line.get("sample") else None
@@ -135,6 +155,8 @@ class Journal:
                 self._votes[problem, len(line["scores"])] = line["scores"], line["seconds"]
             case "verdict":
                 self._verdicts[problem, line["index"]] = Verdict(line["outcome"], line["detail"], line["seconds"])
+            case "cancelled":
+                self._cancelled[problem, line["index"]] = Cancelled(seconds=line["seconds"])
 
 
 def _draw_line(problem_id: str, candidate: Candidate) -> dict[str, Any]:

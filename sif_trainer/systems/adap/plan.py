@@ -14,6 +14,8 @@ from sif_trainer.runs.errors import UserError
 from sif_trainer.systems.adap.rules import rounds
 from sif_trainer.systems.adap.schedule import Costs, shells
 
+MOST_ROUNDS = 100
+
 
 def plan(costs: Costs, num_rounds: int, rule: str = "adap") -> list[dict[str, Any]]:
     """Return the first rounds: new draws, verifications at most, both in total, and the cost by the end of the round.
@@ -21,10 +23,10 @@ def plan(costs: Costs, num_rounds: int, rule: str = "adap") -> list[dict[str, An
     `shell` is the paper's s. Verifications are bounded by the candidates there are, in a round and in total.
 
     Raises:
-        UserError: fewer than one round, an unknown rule.
+        UserError: fewer than one round or more than `MOST_ROUNDS`, an unknown rule.
     """
-    if num_rounds < 1:
-        raise UserError(f"the number of rounds is {num_rounds}; it must be 1 or more")
+    if not 1 <= num_rounds <= MOST_ROUNDS:
+        raise UserError(f"the number of rounds is {num_rounds}; it must be between 1 and {MOST_ROUNDS}: rounds double")
     numbers = [shell.s for shell in islice(shells(costs), num_rounds)] if rule == "adap" else [None] * num_rounds
     rows: list[dict[str, Any]] = []
     draws = verified = 0

@@ -9,7 +9,6 @@ use: those with a correct sample.
 
 from __future__ import annotations
 
-import hashlib
 import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -72,12 +71,9 @@ def solvable(pool: Sequence[Recorded]) -> list[Recorded]:
     return kept
 
 
-def fingerprint(pool: Sequence[Recorded]) -> str:
-    """Return a short name of the pool's content, so that a run folder never shows another pool's results."""
-    digest = hashlib.sha256()
-    for problem in pool:
-        digest.update(problem.id.encode() + problem.rewards.tobytes() + problem.labels.tobytes())
-    return digest.hexdigest()[:16]
+def content(pool: Sequence[Recorded]) -> bytes:
+    """Return all that a pool holds, from whatever kind of file, as a run folder knows it by (`runs.inputs`)."""
+    return b"".join(problem.id.encode() + problem.rewards.tobytes() + problem.labels.tobytes() for problem in pool)
 
 
 def write_pool(pool: Sequence[Recorded], path: Path) -> None:

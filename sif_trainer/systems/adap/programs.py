@@ -40,7 +40,7 @@ def same_words(output: bytes, expected: str, tolerance: float) -> bool:
 
 
 def same_value(got: Any, expected: Any, tolerance: float) -> bool:
-    """Whether two JSON values are equal, as Python compares; expected floats are met within `tolerance`."""
+    """Whether two JSON values are equal, as Python compares; a float is met within `tolerance`, NaN by NaN."""
     if isinstance(expected, list) and isinstance(got, list):
         return len(got) == len(expected) and all(map(same_value, got, expected, [tolerance] * len(got)))
     if isinstance(expected, dict) and isinstance(got, dict):
@@ -67,6 +67,9 @@ def _close_words(got: str, expected: str, tolerance: float) -> bool:
 
 def _close(got: float, expected: float, tolerance: float) -> bool:
     try:
-        return math.isclose(got, expected, rel_tol=tolerance, abs_tol=tolerance)
+        # A test that expects NaN says so: it is met by NaN, though Python calls them unequal.
+        return (math.isnan(got) and math.isnan(expected)) or math.isclose(
+            got, expected, rel_tol=tolerance, abs_tol=tolerance
+        )
     except OverflowError:  # an integer beyond all floats
         return False

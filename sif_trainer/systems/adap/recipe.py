@@ -11,9 +11,13 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from sif_trainer.policy import Policy, Prompt, Sampling, Windows, load_policy
+from sif_trainer.own_code import own_file
+from sif_trainer.policy import Policy, Sampling, Windows, load_policy
+from sif_trainer.policy.load import script_of
+from sif_trainer.policy.recipe import DecodingRecipe
 from sif_trainer.runs.errors import UserError, nearest
 from sif_trainer.runs.folder import RunFolder
+from sif_trainer.runs.inputs import Source
 from sif_trainer.runs.records import read_json_lines
 from sif_trainer.systems.adap.budget import Budget
 from sif_trainer.systems.adap.make import make
@@ -25,7 +29,7 @@ from sif_trainer.systems.adap.schedule import Costs
 from sif_trainer.systems.adap.scorers import SCORERS
 from sif_trainer.systems.adap.search import How
 from sif_trainer.systems.adap.verifiers import VERIFIERS
-from sif_trainer.tasks.load import load_benchmark
+from sif_trainer.tasks.load import benchmark_files, load_benchmark
 from sif_trainer.tasks.rules import RULES, extract
 from sif_trainer.tasks.verdict import Item
 
@@ -34,7 +38,7 @@ _ENGINE_FIELDS = ("batch_size", "engine_options", "in_flight")
 
 
 @dataclass(frozen=True)
-class PartsRecipe:
+class PartsRecipe(DecodingRecipe):
     """One model, its problems, how candidates are drawn, scored and verified."""
 
     model: str = field(
@@ -102,6 +106,14 @@ class PartsRecipe:
         return {name: value for name, value in asdict(self).items() if name not in _ENGINE_FIELDS}
 
     @property
+    def inputs(self) -> dict[str, Source | None]:
+        """The files that a run reads, which must be the same when it goes on."""
+        files = {} if self.benchmark is None else benchmark_files(self.benchmark, self.data_dir)
+        own = own_file(str(self.scorer_options.get("function", "")))
+        sources = {"problems": self.problems, "recorded": self._pool or None, "model": script_of(self.model)}
+        return {**sources, "scorer": own, **files}
+
+    @property
     def _pool(self) -> str:
         """The recorded pool that takes the place of a model, or an empty text."""
         return self.model.removeprefix("recorded:") if self.model.startswith("recorded:") else ""
@@ -109,16 +121,8 @@ class PartsRecipe:
     @property
     def sampling(self) -> Sampling:
         """How a candidate is drawn, with the certainty that the scorer reads."""
-        return Sampling(
-            temperature=self.temperature,
-            top_p=self.top_p,
-            top_k=self.top_k,
-            max_tokens=self.max_completion_length,
-            stop=tuple(self.stop),
-            seed=self.seed,
-            certainty=self.scorer == "certainty",
-            windows=Windows(*self.windows) if self.scorer == "profile_vote" else None,
-        )
+        windows = Windows(*self.windows) if self.scorer == "profile_vote" else None
+        return self.sample_with(self.scorer == "certainty", windows)
 
     def load_problems(self) -> list[Problem]:
         """Read the problems; a benchmark's reference is the whole entry, whose rule the math verifier follows."""
@@ -130,7 +134,7 @@ class PartsRecipe:
         return [
             Problem(
                 entry.id,
-                self._prompt(entry.prompt),
+                self.prompt_of(entry.prompt),
                 entry,
                 {"rule": entry.rule, "fields": _without_answer(entry.fields)},
             )
@@ -176,12 +180,6 @@ class PartsRecipe:
         rule = problem.metadata.get("rule", self.verifier_options.get("rule", "math"))
         answer = extract(Item(text, "", rule, fields=problem.metadata.get("fields", {})))
         return None if answer is None else " ".join(answer.split()) or None
-
-    def _prompt(self, text: str) -> Prompt:
-        if not self.chat:
-            return "\n\n".join(filter(None, [self.system_prompt, text]))
-        system = [{"role": "system", "content": self.system_prompt}] if self.system_prompt else []
-        return [*system, {"role": "user", "content": text}]
 
 
 @dataclass(frozen=True)
@@ -251,7 +249,7 @@ def _read_problems(recipe: PartsRecipe) -> list[Problem]:
         if name in problems:
             raise UserError(f"{where}: the id {name} stands there twice; ids must differ")
         if isinstance(prompt, str):
-            prompt = recipe._prompt(prompt)
+            prompt = recipe.prompt_of(prompt)
         elif not _are_messages(prompt):
             raise UserError(f"{where}: prompt must be a text, or a list of messages with the texts role and content")
         metadata = row.get("metadata") or {}

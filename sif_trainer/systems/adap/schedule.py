@@ -22,6 +22,7 @@ from typing import NamedTuple, TypeAlias
 from sif_trainer.runs.errors import UserError
 
 Cost: TypeAlias = int | float | str | Decimal | Fraction
+MOST_DIGITS = 30  # a price is between 1e-30 and 1e30: beyond, rounds have more draws than can be counted
 DRAWS, VERIFICATIONS = 2, 6  # the factors of 2^b* and 2^j*; the theory's, and the ones that the experiments use
 
 
@@ -45,7 +46,7 @@ class Costs:
         """Return the costs; a float means the decimal number that it prints as, so 0.1 is a tenth.
 
         Raises:
-            UserError: a cost that is not a positive number.
+            UserError: a cost that is not a positive number, or far from any other.
         """
         return cls(exact(c_rew, "c_rew"), exact(c_ver, "c_ver"))
 
@@ -56,12 +57,19 @@ class Costs:
 
 def exact(cost: Cost, name: str) -> Fraction:
     """Return a positive cost as a fraction; `name` is for the error."""
+    text = str(cost)
     try:
-        value = Fraction(str(cost)) if isinstance(cost, float) else Fraction(cost)
-    except (ValueError, OverflowError, InvalidOperation, ZeroDivisionError) as error:
-        raise UserError(f"{name} is {cost}; it must be a positive number, such as 1, 0.25 or 1/3") from error
-    if value <= 0:
-        raise UserError(f"{name} is {cost}; it must be more than 0 (a free step needs no plan: take it always)")
+        # 1e999999999, written out in full, would fill the memory: the exponent is looked at before.
+        near = "/" in text or abs(Decimal(text).adjusted()) <= MOST_DIGITS
+        value = Fraction(text) if near else None
+    except (ValueError, InvalidOperation, ZeroDivisionError) as error:
+        raise UserError(f"{name} is {text:.40}; it must be a positive number, such as 1, 0.25 or 1/3") from error
+    if value is not None and value <= 0:
+        raise UserError(f"{name} is {text:.40}; it must be more than 0 (a free step needs no plan: take it always)")
+    if value is None or not Fraction(1, 10**MOST_DIGITS) <= value <= 10**MOST_DIGITS:
+        raise UserError(
+            f"{name} is {text:.40}; it must be between 1e-{MOST_DIGITS} and 1e{MOST_DIGITS}, in a unit of your choice"
+        )
     return value
 
 

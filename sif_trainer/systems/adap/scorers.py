@@ -10,13 +10,12 @@ scored together.
 from __future__ import annotations
 
 import math
-import pkgutil
-import runpy
 from collections import Counter
 from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from sif_trainer.own_code import load_own
 from sif_trainer.runs.errors import UserError
 from sif_trainer.systems.adap.parts import Candidate, Problem, Scorer
 from sif_trainer.systems.adap.reward_models import ProcessRewardModel, RewardModel
@@ -48,7 +47,8 @@ class ProfileVote:
 
     A candidate's score is the number of others that it beats, its ranked profile being strictly higher in at least
     `window_wins` windows; the share of all windows in which it is higher decides between equals. In training the same
-    count is cut off into a reward of 0 or 1. Candidates too short for a profile neither vote nor score.
+    count is cut off into a reward of 0 or 1. Candidates too short for a profile neither vote nor score; an engine that
+    gives none to any is refused.
     """
 
     relative = True
@@ -63,6 +63,7 @@ class ProfileVote:
         voting = [place for place, profile in enumerate(profiles) if profile is not None]
         scores: Scores = [None] * len(candidates)
         if not voting:
+            _measured(problem, candidates, "mean_certainty")  # refuses an engine without; else all are too short
             return scores
         windows = np.array([profiles[place] for place in voting])
         num_windows = windows.shape[1]
@@ -99,14 +100,10 @@ class FunctionScorer:
     @classmethod
     def load(cls, function: str, relative: bool = False) -> FunctionScorer:
         """Take `module:function` or `path.py:function`. Raises `UserError` where there is no such function."""
-        source, _, name = function.rpartition(":")
         try:
-            found = runpy.run_path(source)[name] if source.endswith(".py") else pkgutil.resolve_name(function)
-        except (ImportError, OSError, AttributeError, KeyError, ValueError, SyntaxError) as error:
-            raise UserError(
-                f"cannot load the scorer '{function}' ({type(error).__name__}: {error}); "
-                "write module:function or path.py:function"
-            ) from error
+            found = load_own(function)
+        except ValueError as error:
+            raise UserError(f"cannot load the scorer {error}") from error
         if not callable(found):
             raise UserError(f"the scorer '{function}' is no function")
         return cls(found, relative)

@@ -18,10 +18,10 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, TypeVar
 
-from sif_trainer.policy.policy import Prompt
+from sif_trainer.policy.policy import Prompt, digest
 from sif_trainer.runs.errors import UserError, nearest
 from sif_trainer.systems.adap.budget import Budget, Ledger, Measure
-from sif_trainer.systems.adap.journal import CANCELLED, Journal
+from sif_trainer.systems.adap.journal import Cancelled, Journal
 from sif_trainer.systems.adap.parts import Candidate, Problem, Sampler, Scorer, Verdict, Verifier
 from sif_trainer.systems.adap.rules import RULES, play
 from sif_trainer.systems.adap.schedule import Costs
@@ -117,7 +117,7 @@ def search(
         journal: the trace; with an earlier start's lines in it, the search goes on from there.
     """
     if not isinstance(problem, Problem):
-        problem = Problem("prompt", problem)
+        problem = Problem(f"prompt-{digest(problem)[:16]}", problem)  # two prompts of a journal are two problems
     return _Search(problem, sampler, scorer, verifier, costs, budget, how, journal).run()
 
 
@@ -218,7 +218,7 @@ class _Search:
         """Verify some at once; the first pass cancels the others. A pass that the journal knows needs no other."""
         known = {c.index: verdict for c in wave if (verdict := self.journal.verdict(self.problem, c)) is not None}
         if any(verdict.passed for verdict in known.values()):
-            return [known.get(candidate.index, CANCELLED) for candidate in wave]
+            return [known.get(c.index) or self.journal.cancelled(self.problem, c) for c in wave]
         cancel = threading.Event()
         missing = [candidate for candidate in wave if candidate.index not in known]
         if len(missing) == 1:
@@ -240,13 +240,13 @@ class _Search:
             for future, index in futures.items():
                 if index not in known and not future.cancelled():
                     known[index] = future.result()
-        return [known.get(candidate.index, CANCELLED) for candidate in wave]
+        return [known.get(candidate.index, Cancelled()) for candidate in wave]
 
     def _limit(self, name: str, used: int) -> str:
         return name if getattr(self.budget, name) == used else "cost"
 
     def _result(self, status: Status, number: int, stopped_by: str = "", passed: Candidate | None = None) -> Result:
-        open_ones = [c for c in self.drawn if self.verdicts.get(c.index, CANCELLED).outcome == "error"]
+        open_ones = [c for c in self.drawn if self.verdicts.get(c.index, Cancelled()).outcome == "error"]
         best = max(open_ones, key=lambda c: (self.scores[c.index], -c.index), default=None)
         return Result(
             id=self.problem.id,
@@ -258,7 +258,7 @@ class _Search:
             num_draws=self.ledger.num_draws,
             num_verifications=self.ledger.num_verifications,
             num_rounds=number,
-            num_errors=sum(v.outcome == "error" and v is not CANCELLED for v in self.verdicts.values()),
+            num_errors=sum(v.outcome == "error" and not isinstance(v, Cancelled) for v in self.verdicts.values()),
             num_shared=self.num_shared,
             stopped_by=stopped_by,
         )

@@ -39,13 +39,15 @@ def chat(run: RunFolder, recipe: ChatRecipe) -> None:
     from rich.console import Console
     from rich.markup import escape
 
-    from sif_trainer.systems.balar.environments.console import HELP, Person
+    from sif_trainer.systems.balar.environments.console import Person, help_text
 
     case = Case("chat", recipe.task, recipe.context, (User("you", recipe.you),), recipe.options)
     policy = load_agent(recipe, run.path / "calls.sqlite")
     console = Console()
     person = Person(_read, console)
-    console.print(f"{escape(recipe.task)}\n[dim]{HELP}[/dim]", highlight=False, soft_wrap=True)
+    console.print(
+        f"{escape(recipe.task)}\n[dim]{help_text(recipe.answer_mode == 'free')}[/dim]", highlight=False, soft_wrap=True
+    )
     if run.finished:
         console.print("[dim]this chat has ended, and is only shown again; begin another with --run FOLDER[/dim]")
     trace = Trace(run.records("chat"))

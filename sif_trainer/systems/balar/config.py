@@ -92,3 +92,6 @@ class BalarConfig:
         for name, (valid, bounds) in checks.items():
             if not valid:
                 raise UserError(f"{name} is {getattr(self, name)}; it must be {bounds}")
+        if not self.likely >= self.neutral >= self.unlikely or self.likely == self.unlikely:
+            weights = f"likely {self.likely}, neutral {self.neutral} and unlikely {self.unlikely}"
+            raise UserError(f"the labels weigh {weights}; the weights must fall in this order")

@@ -56,7 +56,10 @@ class Trajectory:
     case_id: str
     answer: str
     ended_by: str
-    """`certain`, `exhausted` (no open question, no room to expand), `max_asks`, `max_rounds` or `user`."""
+    """`certain`, `exhausted` (no open question, no room to expand), `max_asks`, `max_rounds` or `user`.
+
+    A case that its last question makes certain is `certain`.
+    """
     snapshots: tuple[Snapshot, ...]
     questions: tuple[Question, ...]
     cost: float
@@ -72,7 +75,10 @@ class Trajectory:
         return self.last.log
 
     def after(self, num_asks: int) -> Snapshot:
-        """Return the belief right after so many questions, or the last one where the case ended before (Figure 9)."""
+        """Return the belief after so many questions and before the next round (Figure 9), or else the last.
+
+        A correction counts from the round in which it was made.
+        """
         for snapshot in self.snapshots:
             if snapshot.num_asks == num_asks:
                 return snapshot
@@ -174,9 +180,7 @@ class CaseRun:
     def _rounds(self) -> str:
         """Ask and expand until the end, and return what ended it."""
         state, config = self.state, self.config
-        while state.num_rounds < config.max_rounds:
-            if len(state.spent) >= config.max_asks:
-                return "max_asks"
+        while state.num_rounds < config.max_rounds and len(state.spent) < config.max_asks:
             decision = self.trace.step("round", self._decide, dict)
             if decision["action"] == "stop":
                 return str(decision["reason"])
@@ -186,7 +190,9 @@ class CaseRun:
                 return "user"
             state.num_rounds += 1
             self._show()
-        return "max_rounds"
+        if state.is_certain():  # by the last answer
+            return "certain"
+        return "max_rounds" if len(state.spent) < config.max_asks else "max_asks"
 
     def _decide(self) -> dict[str, Any]:
         """Say what this round does (section 4.5)."""
@@ -213,6 +219,7 @@ class CaseRun:
         while isinstance(reply := self.trace.step("reply", lambda: self._reply(question, user), read_reply), Correct):
             earlier, _ = state.pair(state.told[reply.number].pair)
             state.correct(reply.number, reply.answer, self._soft_map(earlier, reply.answer))
+            self.snapshots.pop()  # what was believed before is not the belief after this round any more
             self._show()
         if isinstance(reply, Stop):
             return False

@@ -8,7 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from sif_trainer.policy.load import script_of
 from sif_trainer.runs.errors import UserError, nearest
+from sif_trainer.runs.inputs import Source
 from sif_trainer.systems.balar.baselines import STRATEGIES
 from sif_trainer.systems.balar.config import BalarConfig
 from sif_trainer.systems.balar.environments.instances import DATA_SETS
@@ -45,9 +47,14 @@ class ModelRecipe(BalarConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name, least in (("max_attempts", 1), ("reason_tokens", 0)):
+        for name, least in (("max_attempts", 1), ("reason_tokens", 0), ("seed", 0)):
             if getattr(self, name) < least:
                 raise UserError(f"{name} is {getattr(self, name)}; it must be {least} or more")
+
+    @property
+    def inputs(self) -> dict[str, Source | None]:
+        """The files that a run reads, which must be the same when it goes on."""
+        return {"model": script_of(self.model)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,10 +87,17 @@ class BalarRecipe(ModelRecipe):
                     raise UserError(f"{name}: there is no '{one}'{nearest(one, known)}; known: {', '.join(known)}")
         if not self.methods:
             raise UserError(f"methods is empty; name at least one of {', '.join(METHODS)}")
-        for name in ("num_candidates", "depth", "limit"):
-            if (value := getattr(self, name)) is not None and value < 1:
-                raise UserError(f"{name} is {value}; it must be 1 or more")
+        if len(set(self.methods)) < len(self.methods):
+            raise UserError(f"methods is {list(self.methods)}; name each method once")
+        for name, least in (("num_candidates", 1), ("depth", 1), ("limit", 1), ("num_calibration", 0)):
+            if (value := getattr(self, name)) is not None and value < least:
+                raise UserError(f"{name} is {value}; it must be {least} or more")
         if any(number < 1 for number in self.rounds):
             raise UserError(f"rounds is {list(self.rounds)}; each must be 1 or more")
         if "conformal_pursuit" in self.methods and (self.num_calibration < 1 or self.limit is None):
             raise UserError("conformal_pursuit is calibrated on cases behind the limit; set limit and num_calibration")
+
+    @property
+    def inputs(self) -> dict[str, Source | None]:
+        scripts = {name: script_of(getattr(self, name)) for name in ("user_model", "judge")}
+        return {"data": self.data, **super().inputs, **scripts}

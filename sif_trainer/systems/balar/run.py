@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
+from urllib.parse import quote
 
 from sif_trainer.policy import PromptTooLong
 from sif_trainer.runs.errors import UserError
@@ -165,8 +166,12 @@ class _Study:
         return trace.step("grade", lambda: grade(instance, answer, self.agents.judge), dict)
 
     def _trace(self, method: str, instance: Instance) -> Trace:
-        name = "".join(letter if letter.isalnum() or letter in "-_" else "_" for letter in instance.case.id)
-        return Trace(Records(self.run.path / "traces" / f"{method}.{name}.jsonl"), self.agents.meter)
+        return Trace(Records(self.run.path / "traces" / trace_name(method, instance.case.id)), self.agents.meter)
+
+
+def trace_name(method: str, case_id: str) -> str:
+    """Return the name of a case's trace: no two ids share one, whatever is in them."""
+    return f"{method}.{quote(case_id, safe='')}.jsonl"
 
 
 def _rounds(trace: Trace) -> str:

@@ -7,16 +7,14 @@ PolicyJudge(policy, "May Ana enter the lab?", ("YES", "NO"))
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import json
 import os
 import shlex
 import signal
 import subprocess
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
+from sif_trainer.own_code import load_own
 from sif_trainer.policy import Policy, shared_prefixes
 from sif_trainer.runs.errors import UserError
 from sif_trainer.systems.jointcore.archive import Record
@@ -74,20 +72,10 @@ class CommandJudge:
 
 def load_function(name: str) -> Callable[[list[Record]], str | float]:
     """Return the function that `module:function` or `path.py:function` names."""
-    source, colon, attribute = name.rpartition(":")
-    if not colon or not source or not attribute:
-        raise UserError(f"'{name}' names no function; write module:function or path.py:function")
     try:
-        if source.endswith(".py"):
-            spec = importlib.util.spec_from_file_location(Path(source).stem, source)
-            assert spec is not None and spec.loader is not None
-            module = importlib.util.module_from_spec(spec)
-            spec.loader.exec_module(module)
-        else:
-            module = importlib.import_module(source)
-        function = getattr(module, attribute)
-    except (ImportError, OSError, AttributeError, SyntaxError, SystemExit) as error:
-        raise UserError(f"cannot load the judge '{name}': {error}") from error
+        function = load_own(name)
+    except ValueError as error:
+        raise UserError(f"cannot load the judge {error}") from error
     if not callable(function):
         raise UserError(f"the judge '{name}' is no function")
 

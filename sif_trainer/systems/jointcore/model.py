@@ -15,8 +15,10 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from sif_trainer.policy import load_policy
+from sif_trainer.policy.load import script_of
 from sif_trainer.runs.errors import UserError, nearest
 from sif_trainer.runs.folder import RunFolder
+from sif_trainer.runs.inputs import Source
 from sif_trainer.runs.progress import Progress
 from sif_trainer.systems.jointcore.interview import Interview, Judge, ask_all, interview
 from sif_trainer.systems.jointcore.replies import PolicyReplies
@@ -74,6 +76,11 @@ class ModelRecipe:
         for method in self.methods:
             if method not in SELECTORS:
                 raise ValueError(f"methods: no selector '{method}'{nearest(method, SELECTORS)}")
+
+    @property
+    def inputs(self) -> dict[str, Source | None]:
+        """The files that a run reads, which must be the same when it goes on."""
+        return {"model": script_of(self.model)}
 
 
 def make_judge(recipe: ModelRecipe, run: RunFolder) -> Judge:

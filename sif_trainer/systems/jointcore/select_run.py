@@ -9,14 +9,16 @@ twice), `kept.jsonl` (the kept records, as they were) and `summary.json` (querie
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from sif_trainer.own_code import own_file
+from sif_trainer.policy.load import script_of
 from sif_trainer.runs.errors import UserError
 from sif_trainer.runs.folder import RunFolder
+from sif_trainer.runs.inputs import Source, fingerprint
 from sif_trainer.runs.records import strict_json, write_atomically
 from sif_trainer.systems.jointcore.archive import read_archive
 from sif_trainer.systems.jointcore.judges import CommandJudge, PolicyJudge, load_function
@@ -52,6 +54,11 @@ class SelectConfig:
         if self.timeout <= 0:
             raise ValueError(f"timeout is {self.timeout}; it must be more than 0 seconds")
 
+    @property
+    def inputs(self) -> dict[str, Source | None]:
+        """The files that the judge is, which must be the same when a selection goes on; its records are looked at."""
+        return {"function": own_file(self.function), "model": script_of(self.model)}
+
 
 def make_judge(config: SelectConfig) -> Callable[[list[Any]], Any]:
     """Return the judge that the settings name."""
@@ -67,11 +74,11 @@ def make_judge(config: SelectConfig) -> Callable[[list[Any]], Any]:
 def select_file(file: str, run: RunFolder, config: SelectConfig, tell: Callable[[str], None]) -> dict[str, Any]:
     """Search the file's records, or return what an earlier start found; `tell` gets a line of text now and then."""
     records = read_archive(file)
-    fingerprint = hashlib.sha256(strict_json(records).encode()).hexdigest()
+    archive = fingerprint(strict_json(records).encode())
     answers = run.records("answers")
     known = {}
     for answer in answers:
-        if answer["archive"] != fingerprint:
+        if answer["archive"] != archive:
             raise UserError(f"{file} has changed since {run.path} was started; choose another folder with --run")
         known[answer["question"]] = answer["decision"]
     if run.finished:
@@ -84,7 +91,7 @@ def select_file(file: str, run: RunFolder, config: SelectConfig, tell: Callable[
     def remember(key: str, decision: Any) -> None:
         nonlocal asked
         asked += 1
-        answers.append({"question": key, "decision": decision, "archive": fingerprint})
+        answers.append({"question": key, "decision": decision, "archive": archive})
         if asked & (asked - 1) == 0:
             each = (time.monotonic() - started) / asked
             tell(

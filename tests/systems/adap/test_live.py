@@ -62,6 +62,8 @@ def test_a_search_of_ones_own_problems(own, tmp_path, capsys):
     results = {row["id"]: row for row in lines(run / "results.jsonl")}
     assert results["a"]["status"] == "verified" and results["b"]["stopped_by"] == "cost"
     assert results["b"]["cost"] <= 100
+    problems = [row for row in lines(run / "trace.jsonl") if row["event"] == "problem"]
+    assert sorted((row["id"], row["prompt"][0]["content"]) for row in problems) == [("a", "one and one"), ("b", "two")]
     assert sif("search", own, "--run", run) == 0
     assert capsys.readouterr().out == out
 
@@ -88,10 +90,38 @@ def test_another_model_is_refused(own, tmp_path):
     run = tmp_path / "run"
     sif("search", own, "--run", run)
     (run / "summary.json").unlink()
-    script = tmp_path / "script.json"
-    script.write_text(script.read_text().replace("5 or 6", "5"))
     with pytest.raises(UserError, match="this run began with the model"):
-        sif("search", own, "--run", run)
+        sif("search", own, "engine_options={identity: another}", "--run", run)
+
+
+@pytest.mark.parametrize("stage", ["search", "record"])
+@pytest.mark.parametrize("name", ["problems", "script"])
+def test_an_edited_file_never_gives_an_earlier_summary(own, tmp_path, stage, name):
+    sif(stage, own, "--run", tmp_path / "run")
+    file = next(tmp_path.glob(f"{name}.json*"))
+    file.write_text(file.read_text().replace("one", "none"))
+    with pytest.raises(UserError, match=f"the content of {'problems' if name == 'problems' else 'model'} is"):
+        sif(stage, own, "--run", tmp_path / "run")
+
+
+def test_an_edited_pool_never_gives_an_earlier_summary(tmp_path):
+    pool, recipe = tmp_path / "pool.jsonl", tmp_path / "pooled.yaml"
+    recipe.write_text(f"model: recorded:{pool}\n")
+    for labels in ("[0, 1]", "[1, 0]"):
+        pool.write_text(f'{{"id": "a", "rewards": [1, 2], "labels": {labels}}}\n')
+        if labels == "[1, 0]":
+            with pytest.raises(UserError, match="the content of recorded is"):
+                sif("search", recipe, "--run", tmp_path / "run")
+        else:
+            sif("search", recipe, "--run", tmp_path / "run")
+
+
+def test_the_files_of_a_benchmark_are_inputs(tmp_path):
+    (tmp_path / "gsm8k_test.jsonl").write_text('{"id": "1", "problem": "x", "answer": "1"}\n')
+    settings = ["benchmark=gsm8k", f"data_dir={tmp_path}"]
+    recipe = build(SearchRecipe, load_recipe("adap/smollm2-135m", settings, SearchRecipe))
+    assert recipe.inputs["gsm8k"] == tmp_path / "gsm8k_test.jsonl"
+    assert all(source is None for name, source in recipe.inputs.items() if name != "gsm8k")
 
 
 def test_a_recorded_pool_is_what_a_search_sees(own, tmp_path, capsys):
@@ -166,8 +196,18 @@ def test_plan_and_simulate_and_json(tmp_path, capsys):
     assert all(figure.read_bytes()[:4] == b"\x89PNG" for figure in figures)
     assert len(lines(tmp_path / "replay" / "trials.jsonl")) == 40
     np.savez(pool, ids=["a", "b"], rewards=rng.random((2, 30)), labels=rng.random((2, 30)) < 0.2)
-    with pytest.raises(UserError, match="fingerprint"):  # another pool of that name
+    with pytest.raises(UserError, match="the content of pool is"):  # another pool of that name
         sif("replay", pool, "c_ver=[1,2.5]", "--run", tmp_path / "replay")
+
+
+@pytest.mark.parametrize("rule", ["adap", "balanced"])
+@pytest.mark.parametrize("prices", [("1e-30", "1e30"), ("1e30", "1e-30"), ("1e30", "1e30")])
+def test_the_largest_plan_can_be_printed(rule, prices, capsys):
+    c_rew, c_ver = prices
+    assert sif("plan", "--c-rew", c_rew, "--c-ver", c_ver, "--rounds", 100, "--rule", rule) == 0
+    assert len(capsys.readouterr().out.splitlines()) >= 100
+    assert sif("plan", "--c-rew", c_rew, "--c-ver", c_ver, "--rounds", 100, "--rule", rule, "--json") == 0
+    assert all(math.isfinite(row["total_cost"]) for row in json.loads(capsys.readouterr().out))
 
 
 @pytest.mark.parametrize(
@@ -175,6 +215,12 @@ def test_plan_and_simulate_and_json(tmp_path, capsys):
     [
         (["plann"], "no stage 'plann'; did you mean 'plan'"),
         (["plan", "--c-ver", "0"], "c_ver is 0; it must be more than 0"),
+        (["plan", "--c-ver", "1e400"], "c_ver is 1e400; it must be between 1e-30 and 1e30"),
+        (["plan", "--c-rew", "1e-999999999"], "c_rew is 1e-999999999; it must be between"),  # never written out
+        (["plan", "--c-ver", "inf"], "c_ver is inf; it must be a positive number"),
+        (["plan", "--rounds", "100000"], "the number of rounds is 100000; it must be between 1 and 100"),
+        (["plan", "--rounds", "0"], "the number of rounds is 0"),
+        (["search", "adap/cipher", "c_ver=1e300"], "c_ver is 1e\\+300; it must be between"),
         (["plan", "c_ver=3"], "prices are given as --c-rew 1 --c-ver 10"),
         (["plan", "--rule", "adapt"], "did you mean 'adap'"),
         (["replay", "c_ver=[1]"], "name a pool, .npz or JSON lines, before the settings"),

@@ -81,7 +81,7 @@ def test_the_plan_adds_up():
     assert [row["total_draws"] for row in rows] == [8, 40, 104, 232, 488]
     text = describe(rows, Costs.of(1, 10))
     assert "shells 0 to 2 are empty" in text and "2348" in text
-    with pytest.raises(UserError, match="1 or more"):
+    with pytest.raises(UserError, match="between 1 and 100"):
         plan(Costs.of(1, 10), 0)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -149,6 +150,25 @@ def test_the_first_pass_cancels_its_siblings():
     result = run(fake, how=How(mode="chunked", num_workers=3), journal=Journal(lines))
     assert (result.candidate.index, result.num_verifications) == (2, 3)
     assert [line["index"] for line in lines if line["event"] == "verdict"] == [2]  # the others know nothing
+
+
+def test_the_time_of_a_cancelled_verification_counts():
+    class Slow(Fake):
+        def verify(self, problem, candidate, *, cancel=None):
+            if candidate.index == 2:
+                time.sleep(0.1)
+                return Verdict("pass", seconds=0.1)
+            assert cancel.wait(30), "never cancelled"
+            return Verdict("error", "cancelled")
+
+    lines, how = [], How(mode="chunked", num_workers=3, measure="seconds")
+    result = run(Slow([1.0] * 8), how=how, journal=Journal(lines))
+    assert result.ver_cost == pytest.approx(
+        0.1 + sum(line["seconds"] for line in lines if line["event"] == "cancelled")
+    )
+    assert result.ver_cost >= 0.1 + 2 * 0.1 * 0.9  # the two waited as long as the other one worked
+    assert result.num_errors == 0
+    assert run(Fake([1.0] * 8), how=how, journal=Journal(lines)) == result
 
 
 def test_a_verifier_that_raises_stops_the_search_and_leaves_its_siblings_cancelled():
@@ -391,3 +411,17 @@ def test_a_bare_prompt_will_do():
     result = search("2 + 3 = ?", fake, fake, fake, ONE_TEN)
     assert result.status == "verified"
     assert result.to_json()["candidate"] == 0 and "stopped_by" in result.to_json()
+
+
+def test_bare_prompts_share_a_journal_but_no_draws():
+    class Echo(Fake):
+        def draw(self, problem, num, first):
+            return [Candidate(problem.prompt, first + place) for place in range(num)]
+
+        def verify(self, problem, candidate, *, cancel=None):
+            return Verdict("pass" if candidate.text == problem.prompt else "fail")
+
+    fake, journal = Echo([0.0] * 8), Journal()
+    results = [search(prompt, fake, fake, fake, ONE_TEN, journal=journal) for prompt in ("one", "two", "one")]
+    assert [result.candidate.text for result in results] == ["one", "two", "one"]
+    assert results[0] == results[2] and results[0].id != results[1].id and journal.num_draws == 16

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import signal
 import sys
@@ -19,7 +20,7 @@ from sif_trainer.runs.errors import UserError
 from sif_trainer.systems.adap import isolation
 from sif_trainer.systems.adap.make import make
 from sif_trainer.systems.adap.parts import Candidate, Problem, Verdict
-from sif_trainer.systems.adap.programs import extract_code, same_value, same_words
+from sif_trainer.systems.adap.programs import extract_code, same_json, same_value, same_words
 from sif_trainer.systems.adap.verifiers import VERIFIERS, CommandVerifier, MathVerifier, TestsVerifier
 from sif_trainer.tasks import load as tasks
 
@@ -219,6 +220,14 @@ def test_floats_are_met_within_the_tolerance_and_integers_exactly() -> None:
     assert not same_value(2.0000000001, 2, 1e-6)
     assert not same_value(10**400, 1.5, 1e-6)
     assert not same_value("0.3", 0.3, 1e-6)
+
+
+def test_nan_is_met_by_nan_alone() -> None:
+    assert same_json(b"[NaN, 1]", "[NaN, 1]", 1e-6) and same_words(b"nan\n", "nan", 1e-6)
+    for got, expected in (("1.0", "NaN"), ("NaN", "1.0"), ("NaN", "Infinity"), ("null", "NaN"), ('"NaN"', "NaN")):
+        assert not same_json(got.encode(), expected, 1e-6)
+    assert not same_words(b"NaN", "nan", 1e-6) and not same_words(b"0.0", "nan", 1e-6)
+    assert not same_value(10**400, math.nan, 1e-6)
 
 
 CHECK = """

@@ -61,6 +61,15 @@ def test_what_a_line_means(lines, free, reply, case):
     assert text.count("> ") == max(1, len(lines))
 
 
+@pytest.mark.parametrize("free", [True, False])
+def test_words_in_choice_mode_are_asked_again(free, case):
+    who, out = person("rather pink", "/help", "2")
+    assert who.ask(case, case.users[0], QUESTION, free) == ("rather pink" if free else "no")
+    text = out.getvalue()
+    assert ("'rather pink' is none of the choices; type its number, 1 to 2" in text) is not free
+    assert ("answer with the number of a choice; /skip" in text) is not free and "in your words" not in text
+
+
 def test_a_whole_chat_with_skips_and_a_correction():
     """The belief after a correction is the one of having answered so at once."""
     size = SIZES["small"]
@@ -91,7 +100,8 @@ def test_a_correction_names_an_answer_of_the_log(case):
     run_case(world.case, WorldElicitor(world, config), who, config, trace, who.watch)
     replies = [record["value"] for record in trace.records if record["step"] == "reply"]
     assert replies == ["choice 1", {"command": "Correct", **Correct(0, "choice 3")._asdict()}, "choice 1"]
-    assert "there is no answer 2; 1 were given" in out.getvalue() and "choose by number: 1 to 3" in out.getvalue()
+    assert "there is no answer 2; 1 were given" in out.getvalue()
+    assert "'maybe' is none of the choices; type its number, 1 to 3" in out.getvalue()
 
 
 def start(tmp_path, run="run"):
@@ -104,20 +114,20 @@ ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "T
 def test_over_a_pipe(tmp_path):
     lines = "2\n/skip\n/correct 1 less than a year\nsome\n2\n1\n"
     done = subprocess.run(
-        start(tmp_path), input=lines, cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True, check=False
+        start(tmp_path), input=lines, cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
     assert "\x1b" not in done.stdout and "Answer: " in done.stdout and "worn" in done.stdout
     summary = json.loads((tmp_path / "run" / "summary.json").read_text(encoding="utf-8"))
     assert summary["num_asks"] == 4 and summary["answer"] in done.stdout
     assert "has ended" not in done.stdout
-    again = subprocess.run(start(tmp_path), input="1\n", cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True)
+    again = subprocess.run(start(tmp_path), input="1\n", cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True)
     assert "this chat has ended, and is only shown again" in again.stdout
     assert again.stdout.splitlines()[-2:] == done.stdout.splitlines()[-2:]
 
 
 def test_a_chat_goes_on_where_the_pipe_broke_off(tmp_path):
-    arguments = {"cwd": ROOT, "env": ENVIRONMENT, "text": True}
+    arguments = {"cwd": tmp_path, "env": ENVIRONMENT, "text": True}
     whole = subprocess.run(start(tmp_path, "whole"), input="2\n2\n2\n1\n", capture_output=True, **arguments)
     process = subprocess.Popen(start(tmp_path), stdin=subprocess.PIPE, stdout=subprocess.PIPE, **arguments)
     process.stdin.write("2\n2\n")
@@ -140,7 +150,13 @@ def test_in_a_terminal(tmp_path):
     """A pseudo terminal: colours, bars, and the same ending."""
     leader, follower = pty.openpty()
     process = subprocess.Popen(
-        start(tmp_path), stdin=follower, stdout=follower, stderr=follower, cwd=ROOT, env=ENVIRONMENT, close_fds=True
+        start(tmp_path),
+        stdin=follower,
+        stdout=follower,
+        stderr=follower,
+        cwd=tmp_path,
+        env=ENVIRONMENT,
+        close_fds=True,
     )
     os.close(follower)
     shown, answers = "", ["2", "/skip", "/stop"]

@@ -14,6 +14,7 @@ from sif_trainer.runs.errors import UserError
 from sif_trainer.runs.records import Records
 from sif_trainer.systems.balar import NOBODY, BalarConfig, Case, Trace, User, run_case
 from sif_trainer.systems.balar.elicitation import PolicyElicitor
+from sif_trainer.systems.balar.environments.worlds import SIZES, WorldElicitor, WorldUser, draw_world
 from sif_trainer.systems.balar.parts import Correct, Skip, Stop
 
 ROOT = Path(__file__).parents[3]
@@ -331,6 +332,48 @@ def test_a_correction_is_in_the_log_and_in_the_replay(agent, case):
     assert torch.equal(again.last.log_joint, done.last.log_joint)
     with pytest.raises(UserError, match="no answer number 3"):
         Run(type(agent)(), case, Users(Correct(3, "choice 0")), alpha=0.01)()
+
+
+def test_a_corrected_belief_takes_the_place_of_the_one_before(agent, case):
+    replies = ("choice 1", "choice 1", Correct(0, "choice 0"), Correct(1, "choice 0"), "choice 1", Stop())
+    done = Run(agent, case, Users(*replies), alpha=0.01)()
+    straight = Run(type(agent)(), case, Users("choice 0", "choice 0", "choice 1", Stop()), alpha=0.01)()
+    assert [snapshot.num_asks for snapshot in done.snapshots] == [0, 1, 2, 3]
+    for num_asks in (0, 2, 3):
+        assert torch.allclose(done.after(num_asks).log_joint, straight.after(num_asks).log_joint)
+        assert [turn.answer for turn in done.after(num_asks).log] == [
+            turn.answer for turn in straight.after(num_asks).log
+        ]
+    assert done.after(1).log[0].answer == "choice 1", "what was known then"
+
+
+@pytest.mark.parametrize("replay", [False, True])
+def test_an_answer_from_before_an_expansion_can_be_corrected(agent, case, replay):
+    """Taken back and given again, it leaves the belief as it was."""
+    there, back = Correct(0, "choice 0"), Correct(0, "choice 1")
+    runs = [
+        Run(type(agent)(), case, Users(*["choice 1"] * 7, *corrections, Stop()), alpha=0.01, replay=replay)()
+        for corrections in ((), (there,), (there, back))
+    ]
+    assert [run.last.num_expansions for run in runs] == [1, 1, 1]
+    assert [run.last.log[0].answer for run in runs] == ["choice 1", "choice 0", "choice 1"]
+    whole, corrected, again = (run.last.log_joint for run in runs)
+    assert torch.allclose(whole, again, atol=1e-12) and not torch.allclose(whole, corrected, atol=1e-3)
+
+
+@pytest.mark.parametrize("budget", ["max_asks", "max_rounds"])
+def test_a_case_that_the_last_question_makes_certain_is_certain(budget):
+    world = draw_world(SIZES["large"], 7)
+
+    def ended(**settings):
+        config = BalarConfig(alpha=0.1, likely=0.9, neutral=0.3, unlikely=0.03, budget="asks", **settings)
+        done = run_case(world.case, WorldElicitor(world, config), WorldUser(world), config)
+        return done.ended_by, done.last.num_asks
+
+    name, needed = ended()
+    assert name == "certain"
+    assert ended(**{budget: needed}) == ("certain", needed)
+    assert ended(**{budget: needed - 1}) == (budget, needed - 1)
 
 
 def test_snapshots_are_the_figures_material(agent, case):

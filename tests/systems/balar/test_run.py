@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -19,10 +20,11 @@ from sif_trainer.cli import balar as command
 from sif_trainer.runs.errors import UserError
 from sif_trainer.runs.recipe import load_recipe, recipe_names
 from sif_trainer.runs.schema import build
-from sif_trainer.systems.balar import NOBODY, Trace, run_case
+from sif_trainer.systems.balar import NOBODY, Trace, agents, run_case
 from sif_trainer.systems.balar.chat import ChatRecipe
 from sif_trainer.systems.balar.environments.instances import load_instances
 from sif_trainer.systems.balar.recipe import METHODS, BalarRecipe
+from sif_trainer.systems.balar.run import trace_name
 from sif_trainer.systems.balar.summary import summarise
 
 ROOT = Path(__file__).parents[3]
@@ -119,6 +121,22 @@ def test_a_study_of_every_data_set(name, files, capsys):
     assert capsys.readouterr().out == out
 
 
+@pytest.mark.parametrize("name", ["icraft", "script"])
+def test_an_edited_file_never_gives_an_earlier_summary(name, files):
+    arguments = ["run", "balar/smollm2_icraft", *settings(files, "icraft", "methods=[direct]", "limit=1")]
+    sif(*arguments, "--run", files / "run")
+    file = files / f"{name}.json"
+    file.write_text(file.read_text(encoding="utf-8") + "\n", encoding="utf-8")
+    with pytest.raises(UserError, match=f"the content of {'model' if name == 'script' else 'data'} is"):
+        sif(*arguments, "--run", files / "run")
+
+
+def test_no_two_cases_share_a_trace():
+    ids = ["a.b", "a_b", "a/b", "a%b", "a%2Fb", "é", "e", "", " "]
+    names = {trace_name("balar", case_id) for case_id in ids}
+    assert len(names) == len(ids) and not any("/" in name for name in names)
+
+
 def test_a_trace_replays_without_a_model(files):
     run = files / "run"
     sif("run", "balar/smollm2_icraft", *settings(files, "icraft", "methods=[balar]", "limit=1"), "--run", run)
@@ -198,8 +216,17 @@ def test_an_endpoint_that_returns_broken_json_for_ever(files):
         (["beta=0"], "beta is 0.0; it must be above 0 and at most 1"),
         (["beta=1.5"], "beta is 1.5"),
         (["data_set=situation"], "row 1: not a row of AR-Bench situation puzzles; it looks like iCraft-MD"),
-        (["data=/no/such/file.json"], "cannot be read"),
+        (["data=/no/such/file.json"], "no such file: /no/such/file.json"),
         (["methods=[]"], "methods is empty"),
+        (["methods=[direct, balar, direct]"], "name each method once"),
+        (
+            ["likely=0.2", "unlikely=0.8"],
+            "likely 0.2, neutral 0.5 and unlikely 0.8; the weights must fall in this order",
+        ),
+        (["neutral=0.1"], "the weights must fall"),
+        (["likely=0.5", "unlikely=0.5"], "the weights must fall"),
+        (["num_calibration=-1"], "num_calibration is -1; it must be 0 or more"),
+        (["seed=-1"], "seed is -1; it must be 0 or more"),
         (["limit=0"], "limit is 0; it must be 1 or more"),
         (["limit=-1"], "limit is -1"),
         (["rounds=[5,0]"], r"rounds is \[5, 0\]; each must be 1 or more"),
@@ -217,11 +244,11 @@ def test_bad_input_is_one_clear_error(more, message, files):
         sif("run", "balar/smollm2_icraft", *settings(files, "icraft", *more), "--run", files / "run")
 
 
-def test_a_run_does_not_mix_two_models(files):
+def test_a_run_does_not_mix_two_models(files, monkeypatch):
     arguments = ["run", "balar/smollm2_icraft", *settings(files, "icraft", "methods=[direct]", "limit=1")]
     sif(*arguments, "--run", files / "run")
     (files / "run" / "summary.json").unlink()
-    (files / "script.json").write_text(json.dumps({"replies": {"": "x"}, "scores": {"": SCORES}}), encoding="utf-8")
+    monkeypatch.setattr(agents, "load_policy", partial(agents.load_policy, identity="another"))  # as of a new revision
     with pytest.raises(UserError, match=r"began with the models scripted:.*choose another folder"):
         sif(*arguments, "--run", files / "run")
 

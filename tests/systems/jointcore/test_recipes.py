@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,33 @@ def sif(*arguments):
 def test_model_recipes_load(name):
     recipe = build(ModelRecipe, load_recipe(f"jointcore/{name}", [], ModelRecipe))
     assert (recipe.budget, recipe.max_input_tokens) == (64, 768)
+
+
+def test_the_scripted_recipe_works_from_any_folder(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert sif("model", "jointcore/scripted", "every=100", "methods=[galloping]") == 0
+    assert "5 tasks" in capsys.readouterr().out
+    assert (tmp_path / "runs" / "jointcore-scripted" / "summary.json").exists()
+
+
+def test_an_edited_script_or_function_never_gives_an_earlier_summary(tmp_path):
+    script, judge = tmp_path / "script.json", tmp_path / "own.py"
+    stages = [
+        ("model", "jointcore/scripted", f"model=scripted:{script}", "every=400", "methods=[galloping]"),
+        ("robust", "jointcore/scripted", f"model=scripted:{script}", "every=100"),
+        ("select", RECORDS / "access.jsonl", f"model=scripted:{script}", "question=Enter?", "labels=[YES, NO]"),
+        ("select", RECORDS / "access.jsonl", f"function={judge}:judge"),
+    ]
+    for number, stage in enumerate(stages):
+        for content in (1, 2):
+            scores = dict.fromkeys(("YES", "NO", "A", "B", "EXECUTE", "HOLD", "COMMIT", "HALT"), -content)
+            script.write_text(json.dumps({"scores": {"": scores}}))
+            judge.write_text(f"def judge(kept):\n    return {content}\n")
+            if content == 1:
+                sif(*stage, "--run", tmp_path / str(number))
+            else:
+                with pytest.raises(UserError, match=r"the content of (model|function) is"):
+                    sif(*stage, "--run", tmp_path / str(number))
 
 
 @pytest.mark.parametrize("name", KEPT)

@@ -30,7 +30,12 @@ from sif_trainer.systems.balar.parts import (
 from sif_trainer.systems.balar.state import Snapshot
 
 WIDTH = 30
-HELP = "answer in your words or with a number; /skip, /correct NUMBER ANSWER, /stop, /help"
+
+
+def help_text(free: bool) -> str:
+    """Return what a person may type."""
+    how = "in your words or with a number" if free else "with the number of a choice"
+    return f"answer {how}; /skip, /correct NUMBER ANSWER, /stop, /help"
 
 
 class Person:
@@ -67,9 +72,9 @@ class Person:
             case "/correct":
                 return self._correction(rest, free)
             case "/help" | "":
-                return _Problem(HELP)
+                return _Problem(help_text(free))
         if command.startswith("/"):
-            return _Problem(f"no command {command}; {HELP}")
+            return _Problem(f"no command {command}; {help_text(free)}")
         return _answer(line, question, free)
 
     def _correction(self, rest: str, free: bool) -> UserReply | _Problem:
@@ -119,7 +124,8 @@ def _answer(line: str, question: Question, free: bool) -> str | _Problem:
     for choice in question.choices:
         if plain(line) == plain(choice):
             return choice
-    return line if free else _Problem(f"choose by number: 1 to {len(question.choices)}")
+    numbers = f"1 to {len(question.choices)}"
+    return line if free else _Problem(f"'{line:.60}' is none of the choices; type its number, {numbers}")
 
 
 def _add_rows(table: Table, title: str, texts: Sequence[str], row: Sequence[float]) -> None:
