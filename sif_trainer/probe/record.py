@@ -1,8 +1,8 @@
 """What is kept of a group, one JSON line each, and the way back to what rules read.
 
-A record is `{"id": ..., "responses": [...]}`. A response keeps the numbers that rules read, its ranked profile under
-the recipe's windows, its text, and `ranked`: the means of at most `NUM_PIECES` equal parts of its sorted certainties,
-from which other windows can be laid (`windows.py`) without keeping a number per token.
+A record is `{"id": ..., "prompt": ..., "responses": [...]}`. A response keeps the numbers that rules read, its ranked
+profile under the recipe's windows, its text, and `ranked`: the means of at most `NUM_PIECES` equal parts of its sorted
+certainties, from which other windows can be laid (`windows.py`) without keeping a number per token.
 
 Shapes: P groups, G responses per group, K windows.
 """
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sif_trainer.feedback.answers import NO_ANSWER
-from sif_trainer.feedback.groups import Groups
+from sif_trainer.feedback.groups import Groups, usable_responses
 
 NUM_PIECES = 128  # a response of fewer tokens is kept exactly
 STATISTICS = (  # of trainer.scoring.ResponseStatistics: what is kept of a response beside its profile
@@ -52,9 +52,7 @@ def to_groups(records: Sequence[Mapping[str, Any]], mask_truncated: bool, seed: 
     `mask_truncated` makes truncated responses unusable, as the setting `mask_truncated_completions` does.
     """
     columns = {name: column(records, name) for name in (*STATISTICS, "answer", "correct")}
-    usable = columns["finite"].bool()
-    if mask_truncated:
-        usable &= ~columns["truncated"].bool()
+    excluded = columns["truncated"].bool() if mask_truncated else None
     given: dict[str, Any] = {
         name: columns[name] for name in _OPTIONAL & {*STATISTICS} if not columns[name].isnan().all()
     }
@@ -67,7 +65,7 @@ def to_groups(records: Sequence[Mapping[str, Any]], mask_truncated: bool, seed: 
         length=columns["length"].long(),
         certainty_mean=columns["certainty_mean"],
         certainty_variance=columns["certainty_variance"],
-        usable=usable,
+        usable=usable_responses(columns["finite"].bool(), columns["length"], excluded),
         seed=zlib.crc32(f"{seed}/0".encode()),
         **given,
     )

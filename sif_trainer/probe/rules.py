@@ -13,7 +13,7 @@ from dataclasses import fields
 
 from sif_trainer.feedback.groups import Groups
 from sif_trainer.feedback.outcome import GroupOutcome
-from sif_trainer.feedback.rule import Rule
+from sif_trainer.feedback.rule import Rule, complaint
 from sif_trainer.feedback.rules import RULES
 from sif_trainer.feedback.settings import FeedbackSettings
 from sif_trainer.runs.errors import UserError
@@ -51,8 +51,14 @@ def votable(config: FeedbackSettings, groups: Groups) -> tuple[dict[str, Feedbac
 
 
 def vote(groups: Groups, settings: FeedbackSettings) -> GroupOutcome:
-    """Let the rule that `settings` names decide over all groups at once, as over one step."""
-    return settings.find_rule().decide(groups, settings)
+    """Let the rule that `settings` names decide over all groups at once, as over one step.
+
+    Raises `UserError` when what it returns is no outcome.
+    """
+    outcome = settings.find_rule().decide(groups, settings)
+    if wrong := complaint(outcome, groups):
+        raise UserError(f"feedback='{settings.feedback}': {wrong}")
+    return outcome
 
 
 def _reason(name: str, rule: Rule, groups: Groups) -> str | None:

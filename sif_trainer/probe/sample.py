@@ -109,7 +109,7 @@ def _record(
         grades = readers.grade(prompts=[row["prompt"]] * len(texts), completions=texts, id=[row["id"]] * len(texts))
         for response, correct in zip(responses, grades, strict=True):
             response["correct"] = correct
-    return {"id": row["id"], "responses": responses}
+    return {"id": row["id"], "prompt": row["prompt"], "responses": responses}
 
 
 def _responses(found: ResponseStatistics, scores: TokenScores, mask: Tensor) -> list[dict[str, Any]]:

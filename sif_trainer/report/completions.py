@@ -142,9 +142,16 @@ def member(
     facts: Mapping[str, str],
     tokens: Sequence[str] = (),
     certainty: Sequence[float] = (),
-    **vote: Any,
+    profile: Sequence[float | None] | None = None,
+    windows_won: Sequence[int] | None = None,
 ) -> Member:
-    """Return a completion as it is shown; its tokens only where they are its text."""
+    """Return a completion as it is shown.
+
+    Its tokens are kept only where they are its text, its profile only where it is long enough to have one.
+    """
+    vote: dict[str, Any] = {"windows_won": windows_won}
+    if profile is not None and None not in profile:
+        vote["profile"] = profile
     shown, num_cut = visible(text[:MOST_CHARACTERS]), max(len(text) - MOST_CHARACTERS, 0)
     if not tokens or "".join(tokens) != text:  # a tokenizer whose pieces are not the text: nothing is shaded
         return Member(shown, badge, facts, num_cut, **vote)

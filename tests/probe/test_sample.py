@@ -56,6 +56,12 @@ def test_a_group_is_what_the_policy_itself_measures(drawn: tuple[Records, object
                 assert found["profile"] == pytest.approx(wanted.profile, rel=1e-4)
 
 
+def test_a_response_without_a_token_is_not_usable(drawn: tuple[Records, object]) -> None:
+    record = next(iter(drawn[0]))
+    empty = {**record, "responses": [{**record["responses"][0], "length": 0}, *record["responses"][1:]]}
+    assert to_groups([record, empty], mask_truncated=False, seed=5).usable[:, 0].tolist() == [True, False]
+
+
 def test_rules_read_the_records_back(drawn: tuple[Records, object]) -> None:
     records, config = drawn
     groups = to_groups(list(records), mask_truncated=True, seed=5)

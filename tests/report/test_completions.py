@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 from made_runs import HOSTILE, make_run, sample
 
 from sif_trainer.report.completions import MOST_CHARACTERS, Groups, spread, visible
-from sif_trainer.report.kinds import eval, train
+from sif_trainer.report.kinds import KINDS, eval, train
+from sif_trainer.report.page import write_page
 from sif_trainer.report.run import Run, read_run
+from sif_trainer.report.view import group_lines
 from sif_trainer.runs.errors import UserError
 from sif_trainer.runs.records import Records
 
@@ -38,6 +40,14 @@ def test_what_became_of_a_response_is_said(tmp_path: Path) -> None:
     group = groups_of(tmp_path, samples)[0]
     assert [member.badge for member in group.members] == ["not kept", "not eligible"]
     assert "with nothing kept" in group.tags and group.members[1].facts["reward"] == "-"
+
+
+def test_a_response_that_is_shorter_than_a_window_has_no_profile(tmp_path: Path) -> None:
+    short = {"profile": [None, None, None], "windows_won": None}  # of a rule that reads no windows
+    run = read_run(make_run(tmp_path / "run", [sample(member=0, **short), sample(member=1)]))
+    assert [member.profile for member in train.groups(run)[0].members] == [None, [3.0, 2.0, 2.0]]
+    write_page([run], tmp_path / "page.html")
+    assert len(list(group_lines(train.groups(run)[0]))) > 3
 
 
 def test_a_name_that_looks_like_a_record_is_none(tmp_path: Path) -> None:
@@ -85,6 +95,13 @@ def test_the_samples_of_an_evaluation_stand_by_problem_and_number(tmp_path: Path
     (group,) = eval.groups(Run(tmp_path, "run", {}))
     assert (group.where, group.id, group.prompt) == ("b", "7, reference 4", "2 + 2")
     assert [member.badge for member in group.members] == ["correct"] * 3  # a sample of two processes counts once
+
+
+@pytest.mark.parametrize("name", ["probe", "adap"])
+def test_the_prompts_of_a_probe_and_of_a_search_are_shown(runs: dict[str, Path], name: str) -> None:
+    groups = KINDS[name].groups(read_run(runs[name]))
+    shown = [groups[k].prompt for k in range(len(groups))]
+    assert len(set(shown)) == len(shown) == 6 and all(len(prompt) > 20 for prompt in shown)
 
 
 @given(st.lists(st.integers(1, 50), min_size=1, max_size=60), st.integers(0, 1000))

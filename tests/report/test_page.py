@@ -19,6 +19,7 @@ from sif_trainer.report.run import read_run, with_labels
 from sif_trainer.report.summaries import tables_of
 from sif_trainer.runs.errors import UserError
 from sif_trainer.runs.folder import RunFolder
+from sif_trainer.systems.balar.summary import summarise
 
 
 class Elements(HTMLParser):
@@ -89,6 +90,17 @@ def test_a_run_that_goes_on_says_so(tmp_path: Path) -> None:
 def test_a_run_that_has_only_begun_has_a_page(tmp_path: Path, command: str) -> None:
     RunFolder.open(tmp_path / "run", command, {"model": "m"}, seed=1)
     assert "This run has not finished" in page_of(tmp_path / "run", out=tmp_path / "page.html").text
+
+
+def test_cases_without_a_usable_reply_are_told(tmp_path: Path) -> None:
+    solved = {"case": "a", "correct": True, "num_asks": 0, "rounds": "", "ended_by": "ready", "used": {}}
+    failed = {"case": "b", "correct": False, "error": "no JSON", "used": {}}
+    records = [{"method": "direct", **solved}, {"method": "direct", **failed}]
+    run = RunFolder.open(tmp_path / "run", "balar run", {"model": "m"})
+    run.finish(summarise(records, ("direct",), (5,)))
+    text = " ".join(page_of(run.path, out=tmp_path / "page.html").text.split())
+    assert "direct answers 50.0" in text and "of 2 cases rightly" in text
+    assert "direct: 1 of 2 cases had no usable reply of the model; they count as wrong." in text
 
 
 def test_runs_are_compared_by_what_differs(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from sif_trainer.report.blocks import Plot, Section, estimates, interval, number
-from sif_trainer.report.completions import BY_ID, Group, Groups, index, member, visible
+from sif_trainer.report.completions import BY_ID, Group, Groups, index, member, prompt_text, visible
 from sif_trainer.report.run import Run, Values
 from sif_trainer.report.summaries import tables_of
 
@@ -49,6 +49,7 @@ def groups(run: Run) -> Groups:
 def _group(records: list[dict[str, Any]]) -> Group:
     """Draws, scores and verdicts of one problem; a draw that was never verified says so."""
     first = records[0]
+    prompt = next((record["prompt"] for record in records if record["event"] == "problem"), "")
     told: dict[str, dict[int, dict[str, Any]]] = {"draw": {}, "score": {}, "verdict": {}}
     for record in records:
         if record["event"] in told:  # the scores of a vote are of all draws, and come under `vote`
@@ -65,7 +66,7 @@ def _group(records: list[dict[str, Any]]) -> Group:
         text = draw["sample"]["text"] if "sample" in draw else draw["text"]
         members.append(member(text, badge, facts))
         tags.add(f"with a draw {badge}")
-    return Group("problem", visible(str(first["id"])), "", members, sorted(tags))
+    return Group("problem", visible(str(first["id"])), prompt_text(prompt), members, sorted(tags))
 
 
 def _plans(summary: Values) -> dict[str, Values]:

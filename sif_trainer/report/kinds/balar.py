@@ -18,6 +18,8 @@ def verdict(run: Run) -> str:
         return f"{len(run.records('cases'))} cases have been solved."
     if run.stage == "chat":
         return f"After {summary['num_asks']} questions the answer is: {visible(summary['answer'])}"
+    if run.stage == "synthetic":
+        return " ".join(_in_a_sentence(size, found) for size, found in summary.items())
     if run.stage != "run":
         return f"The stage {run.stage} has finished."
     found = {name: method["accuracy"] for name, method in summary["methods"].items()}
@@ -32,9 +34,22 @@ def sections(runs: Sequence[Run]) -> list[Section]:
     """Draw each run on its own, as its stage wants it."""
     plots = {"run": _study, "synthetic": _synthetic}
     return [
-        Section(f"Results of {run.label}", [*plots.get(run.stage, _nothing)(run.summary), *tables_of(run.summary)])
+        Section(
+            f"Results of {run.label}",
+            [*plots.get(run.stage, _nothing)(run.summary), *tables_of(run.summary)],
+            _failures(run.summary),
+        )
         for run in runs
         if run.summary is not None
+    ]
+
+
+def _failures(summary: Values) -> list[str]:
+    return [
+        f"{name}: {method['num_failed']} of {summary['num_cases']} cases had no usable reply of the model; they count "
+        "as wrong."
+        for name, method in summary.get("methods", {}).items()
+        if method["num_failed"]
     ]
 
 
@@ -55,14 +70,29 @@ def _study(summary: Values) -> list[Plot]:
     ]
 
 
+def _in_a_sentence(size: str, found: Values) -> str:
+    ends = {name: curve[-1] for name, curve in found["accuracy"].items()}
+    num_questions = len(found["accuracy"]["balar"]) - 1
+    return (
+        f"In the {size} world balar has found {interval(ends['balar'])} % of {found['num_cases']} cases after "
+        f"{num_questions} questions, random questions {interval(ends['random'])} %."
+    )
+
+
 def _synthetic(summary: Values) -> list[Plot]:
-    """Accuracy over questions, one plot per size of world."""
-    return [
-        Plot(f"Accuracy, {size}", "questions", "cases",
-             [_curve(name, curve) for name, curve in found["accuracy"].items()], percent=True)
-        for size, found in summary.items()
-        if isinstance(found, dict) and "accuracy" in found
-    ]  # fmt: skip
+    """Accuracy over questions for each size of world: the methods with exact tables, and balar with noisy ones."""
+    plots = []
+    for size, found in summary.items():
+        curves = [_curve(name, curve) for name, curve in found["accuracy"].items()]
+        noisy = [curve for curve in curves if "noise" in curve.label]
+        exact = [curve for curve in curves if curve not in noisy]
+        plots.append(Plot(f"Accuracy, {size}", "questions", "cases", exact, percent=True))
+        if noisy:
+            balar = [curve for curve in exact if curve.label == "balar"]
+            plots.append(
+                Plot(f"Accuracy with noisy tables, {size}", "questions", "cases", balar + noisy, percent=True)
+            )
+    return plots
 
 
 def _by_number(found: Mapping[str, Values]) -> dict[Any, Values]:

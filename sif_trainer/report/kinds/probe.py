@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from sif_trainer.report.blocks import Plot, Section, estimates, number
-from sif_trainer.report.completions import BY_ID, Group, Groups, index, member, visible
+from sif_trainer.report.completions import BY_ID, Group, Groups, index, member, prompt_text, visible
 from sif_trainer.report.run import Run, Values
 from sif_trainer.report.summaries import tables_of
 
@@ -44,7 +44,7 @@ def _group(records: list[dict[str, Any]]) -> Group:
         facts = {"certainty": number(response["certainty_mean"]), "tokens": f"{response['length']:.0f}"}
         members.append(member(response["completion"], badge, facts, profile=response["profile"]))
         tags.add(f"with a response {badge}")
-    return Group("prompt", visible(str(record["id"])), "", members, sorted(tags))
+    return Group("prompt", visible(str(record["id"])), prompt_text(record.get("prompt", "")), members, sorted(tags))
 
 
 def _numbers(summary: Values) -> Values:

@@ -60,11 +60,14 @@ function traces(plot) {
 }
 
 function draw(element, plot) {
-  const named = new Set(plot.series.filter((series) => !series.faint).map((series) => series.label)).size;
-  element.classList.toggle("tall", named > 8);
+  const labels = [...new Set(plot.series.filter((series) => !series.faint).map((series) => series.label))];
+  const named = labels.length;
   if (plot.form === "points") {
     const names = new Set(plot.series.flatMap((series) => series.x)).size;
     element.style.height = `${Math.max(11, 5 + names * (1 + 0.7 * named))}rem`;
+  } else {
+    const columns = Math.max(1, Math.floor(element.clientWidth / (50 + 7 * Math.max(...labels.map((label) => label.length)))));
+    element.style.height = `${15 + 1.3 * Math.ceil(named / columns)}rem`; // the legend's lines leave the plot its room
   }
   return Plotly.react(element, traces(plot), layout(plot, named), { responsive: true, displayModeBar: false });
 }
