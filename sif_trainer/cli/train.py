@@ -51,7 +51,7 @@ def train_in(path: Path, values: dict[str, Any]) -> RunFolder:
     """Train in the folder what the values of a recipe say, or go on there; nothing is left to do in a finished one."""
     from sif_trainer.report.card import write_cards
     from sif_trainer.runs.schema import build
-    from sif_trainer.trainer.adapters import merge_adapter
+    from sif_trainer.trainer.adapters import merge_trained
     from sif_trainer.trainer.config import SIFConfig
     from sif_trainer.trainer.factory import TrainRecipe, build_config, make_trainer
     from sif_trainer.trainer.run import train
@@ -69,8 +69,7 @@ def train_in(path: Path, values: dict[str, Any]) -> RunFolder:
         )
         measure = _measure(recipe, config, trainer.processing_class)
         summary = train(trainer, folder, measure)
-        if recipe.merge and folder.writer:
-            merge_adapter(recipe.model, recipe.dtype, path / "last", path / "merged")
+        merge_trained(recipe, folder)
         folder.finish(summary)
         if folder.writer:
             write_cards(path)

@@ -39,6 +39,7 @@ _KEYS = """keys and their defaults, which are the paper's:
   advantage_epsilon=1e-6  added to the standard deviation of a group's rewards
 keys of single rules (docs/rules.md): num_top, filter_rate, gate_threshold
 """
+LARGEST = 1e100  # no certainty is near it; sums of squares stay finite
 _SEED = 0  # of rules that draw: the same file gives the same verdicts
 
 
@@ -67,7 +68,9 @@ def run(args: argparse.Namespace) -> int:
     from sif_trainer.feedback.settings import FeedbackSettings
 
     values = parse_overrides(args.overrides, FeedbackSettings)
-    settings = build(FeedbackSettings, {**values, **({"feedback": args.rule} if args.rule else {})})
+    if args.rule is not None and "feedback" in values:
+        raise UserError(f"--rule {args.rule} and feedback={values['feedback']} both name the rule; leave one out")
+    settings = build(FeedbackSettings, {"feedback": args.rule or "sif", **values})
     rule = settings.find_rule()
     if not rule.reads_certainty_only:
         possible = ", ".join(name for name, other in RULES.items() if other.reads_certainty_only)
@@ -105,21 +108,22 @@ def _numbers(certainty: Any, where: str) -> list[float]:
     wrong = [value for value in values if type(value) not in (int, float, type(None))]
     if wrong or values is not certainty:
         raise UserError(f"{where}: 'certainty' must be a list of numbers, not {(wrong or values)[0]!r:.60}")
-    try:
-        return [math.nan if value is None else float(value) for value in values]
-    except OverflowError as error:
-        raise UserError(f"{where}: 'certainty' holds a number that is too large") from error
+    if any(value is not None and LARGEST < abs(value) < math.inf for value in values):
+        raise UserError(f"{where}: 'certainty' holds a number beyond {LARGEST:g}; variances would overflow")
+    return [math.nan if value is None else float(value) for value in values]
 
 
 def _vote(responses: list[Response], settings: FeedbackSettings) -> None:
     """Let all groups vote, padded to the largest by responses that are not usable; write the verdicts."""
+    from sif_trainer.probe.rules import vote
+
     places: dict[str | int, list[Response]] = defaultdict(list)
     for response in responses:
         places[response.group].append(response)
     size = max(map(len, places.values()))
     rows = [place[i].certainty if i < len(place) else [] for place in places.values() for i in range(size)]
     groups = _groups(rows, size, settings)
-    outcome = settings.find_rule().decide(groups, settings)
+    outcome = vote(groups, settings)
     for p, members in enumerate(places.values()):
         for i, response in enumerate(members):
             eligible = bool(outcome.eligible[p, i])

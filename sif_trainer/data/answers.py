@@ -43,7 +43,8 @@ def load_answers(
 ) -> dict[str, Answer]:
     """Answers by id of a prompts source (see `sources.read_rows`); arguments as for the prompts, so that ids agree.
 
-    Rows without an answer are left out: a monitor shows nothing for them. Raises `UserError` when no row has one.
+    Rows without an answer are left out: a monitor shows nothing for them. Raises `UserError` when no row has one, or
+    when one is neither a text nor a number.
     """
     kind, _, name = source.partition(":")
     if kind == "reasoning_gym":
@@ -52,7 +53,7 @@ def load_answers(
     columns = (answer_column,) if answer_column else ANSWER_COLUMNS
     answers = {}
     for row in rows:
-        text = next((str(row[column]).strip() for column in columns if row.get(column) is not None), "")
+        text = next((_text(row, column, source) for column in columns if row.get(column) is not None), "")
         if text:
             fields = {key: row[key] for key in FIELDS if row.get(key) is not None}
             answers[row["id"]] = Answer(_final(text), fields)
@@ -62,6 +63,17 @@ def load_answers(
             "name the right one with answer_column=NAME"
         )
     return answers
+
+
+def _text(row: Mapping[str, Any], column: str, source: str) -> str:
+    """The row's answer as text; a number is as good as its text."""
+    value = row[column]
+    if type(value) not in (str, int, float):
+        raise UserError(
+            f"{source}, row '{row['id']}': {column} is {value!r:.60}, and an answer is a text or a number; write it "
+            "as one, or name another column with answer_column=NAME"
+        )
+    return str(value).strip()
 
 
 def _final(text: str) -> str:

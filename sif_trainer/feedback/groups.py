@@ -19,7 +19,7 @@ class Groups:
         length: (P, G), valid tokens.
         certainty_mean: (P, G) float64, mean self-certainty over the valid tokens.
         certainty_variance: (P, G) float64, its variance over the valid tokens (divided by their number).
-        usable: (P, G) bool; False where a logit was not finite, or where the settings exclude truncated responses.
+        usable: (P, G) bool, see `usable_responses`.
         seed: for rules that draw; the same on every process, another one in every step.
         certainty_band: (P, G) float64, mean of the sorted certainties between two quantiles.
         entropy_mean: (P, G) float64, mean entropy of the token distributions, nats.
@@ -56,3 +56,12 @@ class Groups:
             raise ValueError(f"Groups.{name} was not computed; a rule that reads it must name it in Rule.reads")
         tensor: Tensor = value
         return tensor
+
+
+def usable_responses(finite: Tensor, length: Tensor, truncated: Tensor | None = None) -> Tensor:
+    """Which responses any rule may reward: finite logits, at least one valid token, not truncated where that is given.
+
+    Tensors of one shape; bool. Means over no tokens are 0, which would be the best of rewards under some rules.
+    """
+    usable = finite & (length >= 1)
+    return usable if truncated is None else usable & ~truncated

@@ -32,7 +32,28 @@ class Rule:
     required: tuple[str, ...] = ()
     needs_windows: bool = False
 
+    def __post_init__(self) -> None:
+        if isinstance(self.decide, type):
+            raise ValueError(
+                f"{self.decide.__name__} is a class, and a rule is a function from groups and settings to a "
+                "GroupOutcome (docs/extending.md); name a function, or an object of the class that can be called"
+            )
+
     @property
     def reads_certainty_only(self) -> bool:
         """Whether token certainties are all it needs, as `sif vote` has them."""
         return not self.reads
+
+
+def complaint(found: object, groups: Groups) -> str | None:
+    """What is wrong with a rule's result on these groups; None where it is an outcome of theirs.
+
+    A rule of a user's own can return anything, and the libraries would say so far from here and at length.
+    """
+    if not isinstance(found, GroupOutcome):
+        return f"it returned {type(found).__name__}, not a GroupOutcome as standardise makes (docs/extending.md)"
+    shape = tuple(groups.usable.shape)
+    for name in ("reward", "advantage", "keep"):
+        if tuple(getattr(found, name).shape) != shape:
+            return f"its {name} has the shape {tuple(getattr(found, name).shape)}, not {shape}, a number per response"
+    return None

@@ -33,6 +33,13 @@ class Windows:
     window_size: int = 100
     min_stride: int = 50
 
+    def __post_init__(self) -> None:
+        if self.num_windows < 1 or self.window_size < 1 or self.min_stride < 0:
+            raise UserError(
+                f"windows ({self.num_windows}, {self.window_size}, {self.min_stride}): their number and size must be "
+                "at least 1, and the distance of their starts at least 0"
+            )
+
 
 @dataclass(frozen=True)
 class Sampling:

@@ -134,7 +134,7 @@ class TransformersPolicy(Policy):
             token_ids=tuple(row.tokens),
             mean_log_probability=sum(row.log_probs) / num_tokens,
             mean_certainty=sum(row.certainties) / num_tokens if sampling.measures_certainty else None,
-            profile=_profile(row.certainties, sampling),
+            profile=profile_of(row.certainties, sampling),
         )
 
     @contextmanager
@@ -180,7 +180,7 @@ def _find_stop(text: str, stop: Sequence[str]) -> int | None:
     return min((place for place in map(text.find, stop) if place >= 0), default=None)
 
 
-def _profile(certainties: Sequence[float], sampling: Sampling) -> tuple[float, ...] | None:
+def profile_of(certainties: Sequence[float], sampling: Sampling) -> tuple[float, ...] | None:
     """Return the ranked profile, or None where it was not asked for or the sample is too short."""
     windows = sampling.windows
     if windows is None:

@@ -5,21 +5,26 @@
 Every sample is a request of its own, with the seed that all engines derive for it, so that samples can be recorded as
 they finish and drawn again one by one; vLLM's prefix cache makes the prompt's forward shared. Scores of labels are
 read off the next-token distribution after the prompt and after each beginning of a label, again through the prefix
-cache. vLLM does not promise equal numbers in different batches, and gives no certainty.
+cache. vLLM does not promise equal numbers in different batches. Certainty it gives when loaded with `certainty=True`.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from sif_trainer.certainty.recording import Recording
 from sif_trainer.policy.checkpoint import fingerprint, locate
 from sif_trainer.policy.encoder import PromptEncoder
 from sif_trainer.policy.policy import Policy, Prompt, Request, Sample, Sampling, Schema, refuse_long
+from sif_trainer.policy.transformers_engine import profile_of
 from sif_trainer.runs.errors import UserError, require
 
+MASKS = ("allowed_token_ids", "bad_words", "logit_bias", "min_tokens", "structured_outputs")
+"""Sampling options that change logits before they can be recorded."""
 MAX_NEXT_TOKENS = 128
 """vLLM's bound on the tokens whose log-probabilities are asked for by id."""
 
@@ -34,9 +39,13 @@ class VLLMPolicy(Policy):
         max_input_tokens: int | None = None,
         chat_template: str | None = None,
         chat_template_kwargs: Mapping[str, Any] | None = None,
+        certainty: bool = False,
         **options: Any,
     ) -> None:
-        """`max_input_tokens` as in `TransformersPolicy`; `options` go to `vllm.LLM` (dtype, max_model_len, ...)."""
+        """`max_input_tokens` as in `TransformersPolicy`; `options` go to `vllm.LLM` (dtype, max_model_len, ...).
+
+        `certainty` records it inside the engine (vllm_certainty.py), which then gives no structured replies.
+        """
         super().__init__()
         self.vllm = require("vllm", extra="vllm")
         where = locate(name)
@@ -44,6 +53,13 @@ class VLLMPolicy(Policy):
         if require("vllm.platforms", extra="vllm").current_platform.is_cpu():
             # vLLM 0.32 rewinds a seeded generator after each chunk of a prompt; torch has no such CPU generator.
             options.setdefault("enable_chunked_prefill", False)
+        self._recording = Recording() if certainty else None
+        if self._recording is not None:
+            from sif_trainer.policy.vllm_certainty import certainty_processor, choose_runner
+
+            choose_runner()
+            # Drawn tokens are read back at once, so that a finished sample's record is complete and can be dropped.
+            options |= {"logits_processors": [certainty_processor(self._recording)], "async_scheduling": False}
         self.llm = self.vllm.LLM(model=model, **options)
         config = self.llm.llm_engine.model_config
         self.encoder = PromptEncoder(self.llm.get_tokenizer(), chat_template, chat_template_kwargs)
@@ -63,8 +79,10 @@ class VLLMPolicy(Policy):
     def _stream(
         self, requests: Sequence[Request], sampling: Sampling, schema: Schema | None
     ) -> Iterator[tuple[int, Sample]]:
-        if sampling.measures_certainty:
-            raise UserError("vLLM gives no logits, so there is no certainty; use the transformers engine for it")
+        if sampling.measures_certainty and self._recording is None:
+            raise UserError("vLLM records certainty only when it is loaded with certainty=True (engine_options)")
+        if schema is not None and self._recording is not None:
+            raise UserError("vLLM that was loaded with certainty=True gives no structured replies; load it without")
         prompts = self.encoder.encode_all([request.prompt for request in requests])
         refuse_long(prompts, self.max_input_tokens, self.context, answer_length=1)
         structured = None if schema is None else self.vllm.sampling_params.StructuredOutputsParams(json=dict(schema))
@@ -88,7 +106,14 @@ class VLLMPolicy(Policy):
         for place, output in self._run(jobs):
             self.counters.add(num_prompt_tokens=len(prompts[place]))
             reason = "length" if output.finish_reason == "length" else "stop"
-            yield place, Sample(output.text, len(output.token_ids), reason, tuple(output.token_ids))
+            sample = Sample(output.text, len(output.token_ids), reason, tuple(output.token_ids))
+            if self._recording is not None:
+                certainties = self._recording.scores(prompts[place], output.token_ids)[0].tolist()
+                self._recording.forget(prompts[place], output.token_ids)
+                if sampling.measures_certainty:
+                    mean = sum(certainties) / len(certainties)
+                    sample = replace(sample, mean_certainty=mean, profile=profile_of(certainties, sampling))
+            yield place, sample
 
     def _score(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[list[float]]:
         label_ids = self.label_tokens(labels)
@@ -145,3 +170,5 @@ class VLLMPolicy(Policy):
                         yield places.pop(output.request_id), output.outputs[0]
         finally:
             engine.abort_request(list(places))
+            if self._recording is not None:
+                self._recording.clear()

@@ -62,7 +62,8 @@ def check(item: Item) -> None:
         raise UserError(f"kind is '{item.kind}'; it must be 'answer' (content of the box) or 'response' (whole reply)")
     for name, text in (("pred", item.prediction), ("gold", item.gold)):
         if not isinstance(text, str):
-            raise UserError(f"{name} must be a string, not {type(text).__name__}")
+            kind = type(text).__name__
+            raise UserError(f"{name} must be a text, not the {kind} {text!r:.60}; write it as '{text!s:.60}'")
 
 
 def _quick(item: Item, gold: str) -> tuple[Grade | None, str]:

@@ -15,6 +15,7 @@ from typing import Any
 
 from sif_trainer.policy.checkpoint import load_trainable
 from sif_trainer.runs.errors import UserError
+from sif_trainer.runs.folder import RunFolder
 from sif_trainer.runs.fresh_process import call_fresh
 
 
@@ -104,12 +105,14 @@ def continued(model: Any, settings: AdapterSettings) -> Any:
         raise UserError(f"adapter={settings.adapter}: cannot be loaded on this model: {reason}") from error
 
 
-def merge_adapter(model: str, dtype: str, adapter: Path, target: Path) -> None:
-    """Write the whole model, weights plus adapter, with its tokenizer to `target`.
+def merge_trained(recipe: Any, folder: RunFolder) -> None:
+    """Write the run's `merged/` where the recipe asks for it: the whole model with the adapter in it, and a tokenizer.
 
     The base is read anew and without quantisation, in a process that knows nothing of how training sharded it.
     """
-    call_fresh(_merge, model, dtype, adapter, target, preload=[__name__])
+    if recipe.merge and folder.writer:
+        last, merged = folder.path / "last", folder.path / "merged"
+        call_fresh(_merge, recipe.model, recipe.dtype, last, merged, preload=[__name__])
 
 
 def _merge(model: str, dtype: str, adapter: Path, target: Path) -> None:

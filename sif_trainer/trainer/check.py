@@ -196,6 +196,12 @@ def engine(subject: Subject) -> Told:
             f"completions of up to {config.max_completion_length} tokens by transformers: expect most of the time "
             "and of the memory to go there; set use_vllm=true",
         )
+    if config.certainty_source == "engine" and config.vllm_importance_sampling_correction:
+        yield (
+            "warning",
+            "certainty_source=engine spares no pass while vllm_importance_sampling_correction=true makes one, out of "
+            "which certainty comes for free; set the latter to false, or certainty_source=model",
+        )
     if config.torch_compile and not config.pad_to_multiple_of:
         yield "warning", "torch_compile recompiles for every padded length; set pad_to_multiple_of=128"
 

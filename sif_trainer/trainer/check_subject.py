@@ -20,11 +20,16 @@ from sif_trainer.runs.schema import build
 from sif_trainer.trainer.adapters import check_adapter
 from sif_trainer.trainer.batch import plan_batch
 from sif_trainer.trainer.check import Subject
+from sif_trainer.trainer.engine_certainty import check_engine_certainty
 from sif_trainer.trainer.factory import TrainRecipe, build_config
 from sif_trainer.trainer.launched import Launch
 
 _BATCH = ("per_device_train_batch_size", "gradient_accumulation_steps")
-_ELSEWHERE = ("use_vllm", "load_in_4bit")  # settings that ask for packages which a machine without GPUs lacks
+_ELSEWHERE = (
+    "use_vllm",
+    "certainty_source",
+    "load_in_4bit",
+)  # settings that ask for packages which a machine without GPUs lacks
 
 
 def look_at(values: Mapping[str, Any], launch: Launch, folder: Path, device: str | None = None) -> Subject:
@@ -49,8 +54,10 @@ def look_at(values: Mapping[str, Any], launch: Launch, folder: Path, device: str
         planned = {key: value for key, value in planned.items() if key not in _ELSEWHERE}
     config = build_config(planned, folder)
     config.use_vllm = values.get("use_vllm", False)
+    config.certainty_source = values.get("certainty_source", "model")
     per_device, accumulation = (values.get(key) for key in _BATCH)
     try:
+        check_engine_certainty(config)
         batch = plan_batch(
             config.batch_plan.prompts_per_step, config.num_generations, launch.num_processes, per_device, accumulation
         )

@@ -19,6 +19,7 @@ from trl import GRPOConfig
 
 from sif_trainer.feedback.settings import FeedbackSettings
 from sif_trainer.trainer.batch import plan_batch
+from sif_trainer.trainer.engine_certainty import check_engine_certainty
 from sif_trainer.trainer.signs import THRESHOLDS
 
 SUPPORTED_LOSSES = ("grpo", "dr_grpo", "dapo")
@@ -84,6 +85,12 @@ class SIFConfig(FeedbackSettings, GRPOConfig):
     vllm_importance_sampling_mode: str = _setting(
         "token_truncate",
         "Pinned: TRL's sequence_mask gives long responses weight 0, which are the only eligible ones.",
+    )
+
+    certainty_source: Literal["model", "engine"] = _setting(
+        "model",
+        "Where certainty comes from: a pass of the model, or colocated vLLM as it generates (docs/launch.md); that "
+        "saves a pass only with vllm_importance_sampling_correction=false.",
     )
 
     # --- bookkeeping --------------------------------------------------------------------------------------------
@@ -152,6 +159,9 @@ class SIFConfig(FeedbackSettings, GRPOConfig):
                 "an entropy bonus would be scaled by the keep rate under normalize_by='kept'; "
                 "set entropy_coef=0 and use_adaptive_entropy=False, or normalize_by='all'"
             )
+        if self.certainty_source not in ("model", "engine"):
+            raise ValueError(f"certainty_source='{self.certainty_source}' must be 'model' or 'engine'")
+        check_engine_certainty(self)
         if self.health not in ("off", "warn", "stop", "rollback"):
             raise ValueError(f"health='{self.health}' must be 'off', 'warn', 'stop' or 'rollback'")
         for name, holds, rule in (

@@ -14,16 +14,18 @@ from types import CodeType
 
 import trl
 from trl import GRPOConfig, GRPOTrainer
+from trl.generation.vllm_generation import VLLMGeneration
 from trl.trainer import grpo_trainer
 from trl.trainer.utils import RepeatSampler
 
 SUPPORTED = "trl>=1.14.2,!=1.15.0,<1.17"
 
-# Method -> its parameters, and why. The first five are overridden.
+# Method -> its parameters, and why. The first six are overridden.
 METHODS: dict[str, tuple[tuple[str, ...], str]] = {
     "_generate": (
         ("self", "prompts"),
-        "returns prompt ids, completion ids and tool mask first, which are remembered for scoring",
+        "returns prompt ids, completion ids and tool mask first, and vLLM's log-probabilities fifth, which are "
+        "remembered for scoring",
     ),
     "_calculate_rewards": (
         ("self", "inputs", "prompts", "completions", "completion_ids_list"),
@@ -35,6 +37,10 @@ METHODS: dict[str, tuple[tuple[str, ...], str]] = {
     ),
     "_compute_loss": (("self", "model", "inputs"), "returns the loss that the update mask's scale multiplies"),
     "_get_train_sampler": (("self", "dataset"), "makes the sampler that is seeded anew for every epoch"),
+    "_load_optimizer_and_scheduler": (
+        ("self", "checkpoint"),
+        "is called with the checkpoint that a run goes on from, in which a teacher's weights are",
+    ),
     "_log_metric": (("self", "name", "value"), "collects a metric; the mean over processes is logged with TRL's own"),
 }
 
@@ -52,6 +58,7 @@ ATTRIBUTES: dict[str, str] = {
     "state": "counts the steps",
     "temperature": "is the temperature at which certainty is computed",
     "_tokenizer": "has the padding token",
+    "vllm_generation": "holds the colocated engine",
 }
 
 # Key of a batch -> the methods whose code must know it, and why.
@@ -64,6 +71,15 @@ KEYS: dict[str, tuple[tuple[str, ...], str]] = {
     ),
     "tool_mask": (("_generate_and_score_completions", "_compute_loss"), "masks the loss, and not attention"),
     "step_time": (("training_step",), "is the time of which the shares of generate, score and update are taken"),
+}
+
+# Method of TRL's vLLM generation -> what its code must mention, and why.
+ENGINE: dict[str, tuple[tuple[str, ...], str]] = {
+    "_init_vllm": (("LLM",), "makes the colocated engine, which is given an argument more (engine_certainty.py)"),
+    "sync_weights": (
+        ("_iter_named_params", "driver_worker", "load_weights", "model_runner"),
+        "hands over the weights that are compared on both sides (engine_weights.py)",
+    ),
 }
 
 # Setting that SIFConfig declares anew, pins or refuses -> why.
@@ -120,6 +136,11 @@ def _breaches() -> Iterator[tuple[str, str]]:
         for name in methods:
             if key not in _constants(_code(getattr(GRPOTrainer, name, None))):
                 yield f"GRPOTrainer.{name} no longer knows the key '{key}'", why
+
+    for name, (parts, why) in ENGINE.items():
+        for part in parts:
+            if part not in _names(getattr(VLLMGeneration, name, None)):
+                yield f"VLLMGeneration.{name} no longer uses '{part}'", why
 
     settings = {field.name for field in dataclasses.fields(GRPOConfig)}
     for name, why in SETTINGS.items():

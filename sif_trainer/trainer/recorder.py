@@ -16,6 +16,9 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 from sif_trainer.runs.errors import UserError
 from sif_trainer.runs.records import Records
 from sif_trainer.trainer.checkpoints import COMPLETE, checkpoint_path
+from sif_trainer.trainer.signs import LOGP_DIFFERENCE
+
+MOST_FIRST_DIFFERENCE = 0.5  # nats per token
 
 
 class Recorder(TrainerCallback):
@@ -29,6 +32,7 @@ class Recorder(TrainerCallback):
         self._started = 0.0
         self._first_step = 0
         self._steps_without_eligible = 0
+        self._engine_checked = False
 
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
@@ -53,6 +57,9 @@ class Recorder(TrainerCallback):
         self.metrics.append({"step": state.global_step, **logs})
         if self._is_main:
             print(self.health_line(logs, state), file=sys.stderr, flush=True)
+        if not self._engine_checked and LOGP_DIFFERENCE in logs:
+            self._engine_checked = True
+            check_first_difference(logs[LOGP_DIFFERENCE])
         if "sif/eligible_rate" in logs:  # a step that uses a generated batch once more has no vote of its own
             self._check_eligible(args, logs)
 
@@ -101,6 +108,19 @@ class Recorder(TrainerCallback):
                 f"say, window_size={max(int(length / 6), 1)} min_stride={max(int(length / 20), 1)}), or set "
                 "max_steps_without_update=0 to go on"
             )
+
+
+def check_first_difference(difference: float) -> None:
+    """Raise UserError when vLLM's log-probabilities are, from the start, not those of the trainer's weights.
+
+    `difference` is the mean over tokens of its absolute value, nats; rounding makes a few hundredths.
+    """
+    if difference > MOST_FIRST_DIFFERENCE:
+        raise UserError(
+            f"the log-probabilities of vLLM and of the trainer differ by {difference:.2f} nats per token in the first "
+            "step: vLLM answers with other weights, or at another temperature. Start the server by "
+            "launch/vllm_server.sh with the same recipe"
+        )
 
 
 def add_time_shares(logs: dict[str, Any]) -> None:

@@ -46,6 +46,7 @@ class Rollout:
     prompt_ids: list[list[int]]
     completion_ids: list[list[int]]
     tool_mask: list[list[int]] | None
+    log_probs: list[list[float | None]] | None = None  # of the drawn tokens, where the engine gives them
 
     def valid_mask(self, device: torch.device) -> Tensor:
         """(B, T) bool: tokens that the policy generated, end token included; tool tokens and padding excluded."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+LOGP_DIFFERENCE = "sampling/sampling_logp_difference/mean"  # TRL's, of vLLM's log-probabilities to the trainer's
 THRESHOLDS: dict[str, float] = {
     "certainty_rise": 1.1,  # of its level at the start; with it, the spread within a response must have risen:
     "variance_rise": 1.25,
@@ -20,6 +21,9 @@ THRESHOLDS: dict[str, float] = {
     "length_rise": 2.0,
     "least_keep_rate": 0.02,
     "most_kl": 1.0,  # mean of the k3 estimator per token, nats
+    "logp_difference_rise": 5.0,  # of vLLM's log-probabilities to the trainer's, of its level at the start; with it,
+    "least_logp_difference": 0.05,  # nats per token, it must be more than this
+    "most_weight_difference": 1e-3,  # of vLLM's weights to the trainer's, relative; equal weights differ by 0
 }
 
 
@@ -63,6 +67,11 @@ def signs_of_collapse(
     sign("length", outside, f"length {_change(*length)}")
     sign("keep_rate", last["sif/keep_rate"] < t["least_keep_rate"], f"keep rate {last['sif/keep_rate']:.3f}")
     sign("kl", last["kl"] > t["most_kl"], f"KL {last['kl']:.2f} nats per token")
+    drift = first[LOGP_DIFFERENCE], last[LOGP_DIFFERENCE]
+    apart = drift[1] > max(t["logp_difference_rise"] * drift[0], t["least_logp_difference"])
+    sign("engine", apart, f"vLLM's log-probabilities differ from the trainer's by {_change(*drift)} nats per token")
+    weights = last["engine/weight_difference"]
+    sign("engine_weights", weights > t["most_weight_difference"], f"vLLM's weights differ by {weights:.2g}")
     return signs
 
 

@@ -17,6 +17,7 @@ import torch
 from torch import nn
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
+from sif_trainer.runs.errors import UserError
 from sif_trainer.trainer.checkpoints import checkpoint_path
 
 FILE = "teacher.pt"
@@ -50,14 +51,20 @@ class Teacher(TrainerCallback):
         for name, parameter in self._policy.items():
             parameter.data, self._weights[name] = self._weights[name], parameter.data
 
-    def on_train_begin(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
-    ) -> None:
-        """Go on with the checkpoint's teacher where a run is resumed."""
-        file = checkpoint_path(Path(args.output_dir), state.global_step) / FILE
-        if state.global_step and file.exists():
-            for name, value in torch.load(file, weights_only=True).items():
-                self._weights[name].copy_(value)
+    def load(self, checkpoint: Path) -> None:
+        """Go on with the teacher that was saved with a checkpoint.
+
+        Raises:
+            UserError: when the checkpoint holds none; from the policy's weights it cannot be told.
+        """
+        file = checkpoint / FILE
+        if not file.is_file():
+            raise UserError(
+                f"{checkpoint} holds no {FILE}, the teacher's weights, without which co_rewarding_ema would go on as "
+                "another run; put the file back, remove the checkpoint to go on from an earlier one, or start anew"
+            )
+        for name, value in torch.load(file, map_location="cpu", weights_only=True).items():
+            self._weights[name].copy_(value)
 
     def on_step_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any

@@ -3,7 +3,7 @@
     trainer = SIFTrainer("Qwen/Qwen2.5-Math-1.5B", args=SIFConfig(output_dir="out"), train_dataset=prompts)
     trainer.train()
 
-Five small overrides wrap `super()` and copy nothing; trainer/contract.py names all of TRL that they lean on. A
+Six small overrides wrap `super()` and copy nothing; trainer/contract.py names all of TRL that they lean on. A
 response whose reward is NaN is not eligible: TRL leaves it out of every group statistic, and the update mask out of
 the loss.
 """
@@ -13,7 +13,7 @@ from __future__ import annotations
 import copy
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -28,11 +28,15 @@ from trl import GRPOTrainer
 from sif_trainer.certainty.head import TokenScores, add_certainty_head, record_certainty
 from sif_trainer.feedback.groups import Groups
 from sif_trainer.feedback.outcome import GroupOutcome, group_advantages, groups_with_a_difference
+from sif_trainer.feedback.rule import complaint
 from sif_trainer.feedback.sif import window_votes
+from sif_trainer.runs.errors import UserError
 from sif_trainer.trainer.answers import AnswerReader
 from sif_trainer.trainer.config import SIFConfig
 from sif_trainer.trainer.contract import check_contract
 from sif_trainer.trainer.dataset import check_pairs, named_columns_only, prompts_only
+from sif_trainer.trainer.engine_certainty import EngineCertainty
+from sif_trainer.trainer.engine_weights import EngineWeights
 from sif_trainer.trainer.evidence import Evidence, as_text
 from sif_trainer.trainer.metrics import answer_metrics, monitor_metrics, verdict_metrics, vote_metrics
 from sif_trainer.trainer.pieces import token_pieces
@@ -112,7 +116,13 @@ class SIFTrainer(GRPOTrainer):
             eval_dataset = {name: prompts_only(part, monitors) for name, part in eval_dataset.items()}
         if kwargs.get("reward_processing_classes") is not None:
             kwargs["reward_processing_classes"] = [None, *_as_list(kwargs["reward_processing_classes"])]
-        with loadable_reference(model):
+        self._engine = EngineCertainty() if args.certainty_source == "engine" else None
+        if self._engine and any(kwargs.get(name) for name in ("tools", "environment_factory", "rollout_func")):
+            raise ValueError(
+                "certainty_source='engine' records plain completions; with tools, environments or a rollout_func, set "
+                "certainty_source=model"
+            )
+        with loadable_reference(model), self._engine.built_in() if self._engine else nullcontext():
             super().__init__(
                 model,
                 reward_funcs=[sif, *monitors],
@@ -132,6 +142,8 @@ class SIFTrainer(GRPOTrainer):
         add_certainty_head(
             self._scored_model, self.temperature, args.cast_lm_head_to_fp32, self._evidence.confidence_top_k
         )
+        colocated = args.use_vllm and args.vllm_mode == "colocate"
+        self._engine_weights = EngineWeights(self.vllm_generation) if colocated else None
         self.recorder = Recorder(Path(args.output_dir), self.accelerator.is_main_process)
         self.remove_callback(PrinterCallback)  # the health line says it better
         self.add_callback(self.recorder)
@@ -139,9 +151,13 @@ class SIFTrainer(GRPOTrainer):
     # --- rollouts: remember, score, vote --------------------------------------------------------------------------
 
     def _generate(self, prompts: list[Any]) -> Any:
+        if self._engine:
+            self._engine.recording.clear()
         with self._seconds("time/generate"):
             out = super()._generate(prompts)
-        self._rollout = Rollout(prompt_ids=out[0], completion_ids=out[1], tool_mask=out[2])
+        self._rollout = Rollout(prompt_ids=out[0], completion_ids=out[1], tool_mask=out[2], log_probs=out[4])
+        if self.model.training and self._engine_weights and self._engine_weights.difference is not None:
+            self._log_metric("engine/weight_difference", self._engine_weights.difference)
         return out
 
     def _calculate_rewards(
@@ -200,27 +216,46 @@ class SIFTrainer(GRPOTrainer):
         kind = PairedSampler if "paired" in self._rule.reads else EpochSeededSampler
         return kind(super()._get_train_sampler(dataset), self.args.seed)
 
+    def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
+        super()._load_optimizer_and_scheduler(checkpoint)
+        if checkpoint is not None and self._evidence.teacher is not None:
+            self._evidence.teacher.load(Path(checkpoint))
+
     def create_model_card(self, *args: Any, **kwargs: Any) -> None:
         """Write none: TRL's would call the model trained with GRPO, with a link to a base model that it guesses."""
 
     # --- parts ----------------------------------------------------------------------------------------------------
 
     def _token_scores(self) -> TokenScores:
-        """(B, T) scores of this process's completions: from TRL's scoring pass where it ran one, else from ours."""
+        """(B, T) scores of this process's completions: from the engine, from TRL's scoring pass, or from ours."""
         rollout, device = self._rollout, self.accelerator.device
-        if self._tape and not self.mask_truncated_completions:  # else its pass left truncated responses out
-            width = max(len(ids) for ids in rollout.completion_ids)
-            padded = _padded_width(width, self.pad_to_multiple_of)
-            fields = ("log_probs", "entropy", "certainty")
-            parts = {name: torch.cat([getattr(part, name) for part in self._tape]) for name in fields}
-            return TokenScores(**{name: value[:, -padded:][:, :width] for name, value in parts.items()})
-        batch_size = self.args.per_device_train_batch_size
+        if self._engine is None:
+            return self._taped_scores() or self._own_scores()
+        scores = self._engine.scores(rollout, device)
+        if taped := self._taped_scores():
+            mask = rollout.valid_mask(device)
+            difference = (scores.certainty - taped.certainty).abs()[mask]
+            self._log_metric("engine/certainty_difference", difference.mean().item())
+        return scores
+
+    def _taped_scores(self) -> TokenScores | None:
+        if not self._tape or self.mask_truncated_completions:  # else its pass left truncated responses out
+            return None
+        width = max(len(ids) for ids in self._rollout.completion_ids)
+        padded = _padded_width(width, self.pad_to_multiple_of)
+        parts = {name: torch.cat([part[name] for part in self._tape]) for name in self._tape[0]}  # those not None
+        return TokenScores(**{name: value[:, -padded:][:, :width] for name, value in parts.items()})
+
+    def _own_scores(self) -> TokenScores:
+        batch_size, device = self.args.per_device_train_batch_size, self.accelerator.device
         with self.accelerator.autocast():
-            return score_rollout(self.model, rollout, self._tokenizer.pad_token_id, batch_size, device)
+            return score_rollout(self.model, self._rollout, self._tokenizer.pad_token_id, batch_size, device)
 
     def _vote(self, groups: Groups, table: Tensor) -> GroupOutcome:
         shape = groups.usable.shape
         outcome = self._rule.decide(groups, self.args)
+        if wrong := complaint(outcome, groups):
+            raise UserError(f"feedback='{self.args.feedback}': {wrong}")
         for weight, column in zip(self._weights[1:], table[:, 1:].unbind(1), strict=True):
             if weight:
                 outcome = _add_reward(outcome, weight, column.view(shape), self.args.advantage_epsilon)
@@ -275,7 +310,7 @@ class SIFTrainer(GRPOTrainer):
                         "truncated": bool(statistics.truncated[row]),
                         "eligible": eligible,
                         "profile": statistics.profile[row].tolist() if eligible else None,
-                        "windows_won": votes[member].tolist() if eligible else None,
+                        "windows_won": votes[member].tolist() if eligible and self._rule.needs_windows else None,
                         "peer_wins": int(outcome.peer_wins[group, member]) if eligible else None,
                         "reward": outcome.reward[group, member].item(),
                         "advantage": outcome.advantage[group, member].item(),

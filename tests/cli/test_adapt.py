@@ -10,7 +10,10 @@ import pytest
 import yaml
 from safetensors.torch import load_file
 
+from sif_trainer.cli.adapt import AdaptRecipe, training_of
 from sif_trainer.cli.main import main
+from sif_trainer.runs.schema import build
+from sif_trainer.trainer.factory import TrainRecipe
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "trainer"))
 import tiny
@@ -33,13 +36,8 @@ def recipe(tmp_path: Path) -> Path:
     settings = {
         "benchmark": "gsm8k",
         "model": str(policy),
-        "num_windows": 3,
-        "window_size": 2,
-        "min_stride": 1,
-        "window_wins": 2,
-        "peer_win_rate": 0.5,
+        **tiny.VOTE,
         "prompts_per_step": 8,  # more than the benchmark has: its problems are repeated
-        "num_generations": 4,
         "max_completion_length": 8,
         "max_steps": 4,
         "save_steps": 2,
@@ -74,6 +72,20 @@ def test_a_table_over_checkpoints_and_no_road_for_answers(
     assert any(not before[name].equal(straight[name]) for name in before), "nothing was trained"
     assert main(["adapt", str(recipe), f"data_dir={folder}", "--run", str(tmp_path / "scrambled")]) == 0
     assert capsys.readouterr().out == results["scrambled"]
+
+
+def test_an_adapter_is_merged_as_in_training(recipe: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder, run = data(tmp_path / "data", ["1", "2"]), tmp_path / "run"
+    changed = ["lora_r=2", "merge=true", "max_steps=2", "warmup_steps=0", "eval_num_samples=1", "eval_k=[1]"]
+    assert main(["adapt", str(recipe), f"data_dir={folder}", "--run", str(run), *changed]) == 0
+    before, merged = (load_file(p / "model.safetensors") for p in (tmp_path / "policy", run / "merged"))
+    assert set(merged) == set(before) and any(not before[name].equal(merged[name]) for name in before)
+    assert (run / "last" / "adapter_model.safetensors").exists()
+
+
+def test_weights_are_float32_as_in_training() -> None:
+    values = {"benchmark": "gsm8k", "model": "any"}
+    assert training_of(build(AdaptRecipe, values)).dtype == TrainRecipe(prompts="any").dtype == "float32"
 
 
 def test_bad_input(recipe: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

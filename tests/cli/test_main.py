@@ -80,6 +80,24 @@ def test_a_users_error_is_one_line_and_status_2(command, capsys: pytest.CaptureF
     assert capsys.readouterr() == ("", "sif fake: error: it is wrong\n")
 
 
+@pytest.mark.parametrize("rank", ["0", "1"])
+def test_under_a_launcher_the_first_process_prints_and_all_tell_the_launcher(
+    command, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, rank: str
+) -> None:
+    from torch.distributed.elastic.multiprocessing.errors import ProcessFailure
+
+    monkeypatch.setenv("RANK", rank)
+    monkeypatch.setenv("TORCHELASTIC_ERROR_FILE", str(tmp_path / "error.json"))
+    monkeypatch.setenv("SIF_ERROR_FILE", str(tmp_path / "errors"))
+    command(raising(UserError("it is wrong")))
+    assert cli.main(["fake", "x"]) == 2
+    line = "sif fake: error: it is wrong\n"
+    assert capsys.readouterr().err == (line if rank == "0" else "")
+    assert (tmp_path / "errors").read_text() == line
+    failure = ProcessFailure(local_rank=0, pid=1, exitcode=2, error_file=str(tmp_path / "error.json"))
+    assert failure.message["message"] == line.strip()  # what torch prints as the root cause
+
+
 def test_an_interrupt_says_how_to_go_on(command, capsys: pytest.CaptureFixture[str]) -> None:
     command(raising(KeyboardInterrupt()))
     assert cli.main(["fake", "x"]) == 130

@@ -15,38 +15,10 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "trainer"))
 import tiny
 
 
-@pytest.fixture(scope="module")
-def policy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("policy")
-    tiny.model().save_pretrained(folder)
-    tiny.tokenizer().save_pretrained(folder)
-    return folder
-
-
 @pytest.fixture
-def recipe(policy: Path, tmp_path: Path) -> Path:
-    prompts = tmp_path / "prompts.jsonl"
-    prompts.write_text("".join(json.dumps({"problem": f"say {i}", "answer": str(i)}) + "\n" for i in range(12)))
+def recipe(tmp_path: Path) -> Path:
     path = tmp_path / "tiny.yaml"
-    path.write_text(
-        yaml.safe_dump(
-            {
-                "model": str(policy),
-                "prompts": str(prompts),
-                "num_windows": 3,
-                "window_size": 2,
-                "min_stride": 1,
-                "window_wins": 2,
-                "peer_win_rate": 0.5,
-                "prompts_per_step": 4,
-                "num_generations": 4,
-                "max_completion_length": 12,
-                "max_steps": 2,
-                "save_steps": 1,
-                "seed": 3,
-            }
-        )
-    )
+    path.write_text(yaml.safe_dump(tiny.recipe(tmp_path)))
     return path
 
 

@@ -150,8 +150,30 @@ def test_any_rule_that_needs_only_certainties(tmp_path: Path, capsys: pytest.Cap
     )
 
 
-def test_the_command_reads_standard_input(sif: Callable[..., Any]) -> None:
-    done = sif("vote", "-", *SMALL, input='{"group": 1, "certainty": [1, 1, 1, 1]}\n')
+@pytest.mark.parametrize(
+    ("body", "complaint"),
+    [
+        ("return groups.length", "it returned Tensor, not a GroupOutcome"),
+        ("pass", "it returned NoneType, not a GroupOutcome"),
+        (
+            "return standardise(groups.length.expand(1, 2), groups.usable.expand(1, 2), 0.0)",
+            "its reward has the shape (1, 2), not (1, 1), a number per response",
+        ),
+    ],
+)
+def test_a_rule_that_returns_no_outcome_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], body: str, complaint: str
+) -> None:
+    rule, file = tmp_path / "mine.py", tmp_path / "rows.jsonl"
+    rule.write_text(f"from sif_trainer.feedback.outcome import standardise\ndef mine(groups, settings):\n    {body}\n")
+    file.write_text('{"group": 1, "certainty": [1, 1, 1, 1]}\n')
+    assert main(["vote", str(file), "--rule", f"{rule}:mine"]) == 2
+    assert capsys.readouterr().err.startswith(f"sif vote: error: feedback='{rule}:mine': {complaint}")
+
+
+@pytest.mark.parametrize("start", ["", "\ufeff"])
+def test_the_command_reads_standard_input(sif: Callable[..., Any], start: str) -> None:
+    done = sif("vote", "-", *SMALL, input=start + '{"group": 1, "certainty": [1, 1, 1, 1]}\n')
     assert (done.returncode, done.stderr) == (0, "")
     assert json.loads(done.stdout)["profile"] == [1.0, 1.0, 1.0]
 
@@ -165,7 +187,10 @@ def test_the_command_reads_standard_input(sif: Callable[..., Any]) -> None:
         ('{"group": 1, "certainty": 3}', [], "line 1: 'certainty' must be a list of numbers, not 3"),
         ('{"group": 1, "certainty": [1, "a"]}', [], "'certainty' must be a list of numbers, not 'a'"),
         ('{"group": 1, "certainty": [true]}', [], "'certainty' must be a list of numbers, not True"),
-        (f'{{"group": 1, "certainty": [1{"0" * 400}]}}', [], "line 1: 'certainty' holds a number that is too large"),
+        (f'{{"group": 1, "certainty": [1{"0" * 400}]}}', [], "line 1: 'certainty' holds a number beyond 1e+100"),
+        ('{"group": 1, "certainty": [1e308]}', [], "holds a number beyond 1e+100; variances would overflow"),
+        ("{}", ["feedback=top2", "--rule", "sif"], "--rule sif and feedback=top2 both name the rule; leave one out"),
+        ("{}", ["--rule", "{folder}/mine.py:Mine"], "Mine is a class, and a rule is a function from groups and"),
         ('{"group": [1], "certainty": []}', [], "'group' must be a text or a whole number, not [1]"),
         ("[]", [], "line 1: expected a JSON object"),
         ("{", [], "line 1: not JSON"),
@@ -182,7 +207,8 @@ def test_bad_input_is_one_line(
 ) -> None:
     file = tmp_path / "rows.jsonl"
     file.write_text(content)
-    assert main(["vote", str(file), *settings]) == 2
+    (tmp_path / "mine.py").write_text("class Mine:\n    pass\n")
+    assert main(["vote", str(file), *(text.replace("{folder}", str(tmp_path)) for text in settings)]) == 2
     out, err = capsys.readouterr()
     assert out == ""
     assert complaint in err and err.startswith("sif vote: error: ") and err.count("\n") == 1

@@ -18,6 +18,7 @@ from packaging.version import Version
 from torch import Tensor
 from transformers import Trainer
 from trl import GRPOConfig, GRPOTrainer
+from trl.generation.vllm_generation import VLLMGeneration
 from trl.trainer import grpo_trainer
 from trl.trainer.utils import RepeatSampler, shuffle_sequence_dict, split_tensor_dict
 
@@ -54,6 +55,8 @@ def test_the_tested_range_is_the_declared_one() -> None:
             "_compute_loss no longer knows .*'tool_mask'",
         ),
         (RepeatSampler, "__init__", lambda self: None, "RepeatSampler no longer has 'generator'"),
+        (VLLMGeneration, "_init_vllm", lambda self: None, "_init_vllm no longer uses 'LLM'.*an argument more"),
+        (VLLMGeneration, "sync_weights", None, "sync_weights no longer uses 'load_weights'.*compared on both sides"),
         (grpo_trainer, "create_model_from_path", None, "create_model_from_path no longer makes the reference"),
         (
             contract,
@@ -274,3 +277,10 @@ def test_the_pass_that_scores_old_log_probabilities_can_be_recorded(tmp_path: Pa
     recorded = torch.cat([part.log_probs for part in tape])
     old, mask = trained.batch["old_per_token_logps"], trained.batch["completion_mask"]
     torch.testing.assert_close(recorded[:, -old.size(1) :] * mask, old * mask)
+
+
+def test_a_model_that_is_named_is_loaded_in_float32(tmp_path: Path) -> None:
+    """AdamW's steps would be lost in a checkpoint's own 16 bits (docs/footguns.md)."""
+    tiny.model().bfloat16().save_pretrained(tmp_path / "half")
+    trainer = tiny.trainer(tmp_path / "run", policy=str(tmp_path / "half"))
+    assert {p.dtype for model in (trainer.model, trainer.ref_model) for p in model.parameters()} == {torch.float32}

@@ -53,6 +53,17 @@ def test_no_answers_at_all_is_an_error_that_names_the_columns(tmp_path: Path) ->
     assert load_answers(source, answer_column="target") == {"a": Answer("2")}
 
 
+def test_a_number_is_taken_as_its_text_and_what_is_neither_is_named(tmp_path: Path) -> None:
+    rows = [{"id": str(i), "problem": "?", "answer": answer} for i, answer in enumerate([12, 0.5, -3, 1e-7])]
+    assert [answer.gold for answer in load_answers(write(tmp_path / "a.jsonl", rows)).values()] == [
+        "12", "0.5", "-3", "1e-07",
+    ]  # fmt: skip
+    for wrong in ([12], True, {"value": 3}):
+        source = write(tmp_path / "b.jsonl", [*rows, {"id": "x", "problem": "?", "answer": wrong}])
+        with pytest.raises(UserError, match=r"row 'x': answer is .*, and an answer is a text or a number; write it"):
+            load_answers(source)
+
+
 def test_the_limit_is_the_prompts_limit(tmp_path: Path) -> None:
     source = write(tmp_path / "a.jsonl", [{"problem": "?", "answer": str(index)} for index in range(5)])
     assert list(load_answers(source, limit=2)) == ["0", "1"]

@@ -27,7 +27,7 @@ from sif_trainer.runs.errors import UserError
 from sif_trainer.runs.folder import RunFolder
 from sif_trainer.runs.recipe import load_recipe
 from sif_trainer.runs.schema import build
-from sif_trainer.trainer.adapters import merge_adapter
+from sif_trainer.trainer.adapters import merge_trained
 from sif_trainer.trainer.config import SIFConfig
 from sif_trainer.trainer.factory import TrainRecipe, build_config, make_trainer
 from sif_trainer.trainer.run import train
@@ -78,8 +78,7 @@ def main() -> None:
     if args.kill_at is not None:
         trainer.add_callback(Kill(args.kill_at))
     summary = train(trainer, folder)
-    if recipe.merge and folder.writer:
-        merge_adapter(recipe.model, recipe.dtype, args.folder / "last", args.folder / "merged")
+    merge_trained(recipe, folder)
     if folder.writer:
         accelerator = trainer.accelerator
         how = {"world_size": accelerator.num_processes, "type": accelerator.distributed_type.value}

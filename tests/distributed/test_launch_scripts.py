@@ -58,6 +58,19 @@ def test_sharding_that_accelerate_drops(recipe: Path, launch: Callable, tmp_path
     }
 
 
+def test_what_a_user_got_wrong_is_told_once_and_last(
+    recipe: Path, environment: dict[str, str], tmp_path: Path
+) -> None:
+    command = ["bash", str(LAUNCH / "train.sh"), str(GLOO), str(recipe), "num_windws=3"]
+    from_here = {"env": {**environment, "MAIN_PORT": str(free_port())}, "cwd": tmp_path, "timeout": 120}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, **from_here)
+    line = "sif train: error: command line: unknown key 'num_windws'; did you mean 'num_windows'?"
+    assert done.returncode != 0
+    *before, last = done.stderr.rstrip().splitlines()
+    assert last == line and before.count(line) == 1  # of two processes
+    assert f"  traceback : {line}" in before[before.index("Root Cause (first observed failure):") :]
+
+
 def processes_of(run: Path) -> Iterator[tuple[int, str]]:
     """Process id and rank of the workers that train into the folder."""
     for folder in Path("/proc").glob("[0-9]*"):
@@ -119,16 +132,18 @@ def free_port() -> int:
 
 
 SRUN = """#!/bin/bash
-# srun of a machine that is all of its nodes: starts the command once per task, waits for all of them
+# srun of a machine that is all of its nodes: starts the command once per task, waits for all of them, ends with them
 tasks=1
 while [[ $1 == --* ]]; do
   case $1 in
     --ntasks) tasks=$2; shift 2 ;;
+    --nodelist) export NODES=$2; shift 2 ;;
     --kill-on-bad-exit=*) shift ;;
     *) shift 2 ;;
   esac
 done
 pids=() status=0
+trap 'kill "${pids[@]}"' TERM
 for ((i = 0; i < tasks; i++)); do SLURM_PROCID=$i "$@" & pids+=($!); done
 for pid in "${pids[@]}"; do wait "$pid" || status=$?; done
 exit $status
@@ -162,6 +177,72 @@ def test_two_nodes_train_together(recipe: Path, environment: dict[str, str], tmp
     assert json.loads((run / "summary.json").read_text())["num_steps"] == 2
     assert json.loads((run / "manifest.json").read_text())["starts"][0]["num_processes"] == 2
     assert "2 processes x 1 accumulation steps" in done.stderr
+
+
+TRL = """#!/bin/bash
+echo "$NODES: $*" > "$SEEN/server"
+echo $$ > "$SEEN/server.pid"
+exec sleep 300
+"""
+ACCELERATE = """#!/bin/bash
+until [ -e "$SEEN/server.pid" ]; do sleep 0.1; done
+echo "$NODES: $*" > "$SEEN/trainer$MACHINE_RANK"
+exit 3
+"""
+
+
+@pytest.mark.slow
+def test_the_first_node_serves_where_the_recipe_wants_a_server(
+    recipe: Path, environment: dict[str, str], tmp_path: Path
+) -> None:
+    """What is started where, and ends when training fails; stand-ins for server and trainers, which need CUDA."""
+    served = tmp_path / "served.yaml"
+    server = "use_vllm: true\nvllm_mode: server\nvllm_server_port: 8123\nvllm_max_model_length: 32\n"
+    served.write_text(recipe.read_text() + server)
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    nodes = "#!/bin/bash\nprintf 'alpha\\nbeta\\ngamma\\n'\n"
+    for name, text in (("srun", SRUN), ("scontrol", nodes), ("trl", TRL), ("accelerate", ACCELERATE)):
+        (tools / name).write_text(text)
+        (tools / name).chmod(0o755)
+    slurm = {
+        "PATH": f"{tools}{os.pathsep}{environment['PATH']}",
+        "SLURM_SUBMIT_DIR": str(ROOT),
+        "SLURM_JOB_NODELIST": "any",
+        "SLURM_JOB_ID": "7",
+        "SLURM_GPUS_ON_NODE": "4",
+        "SEEN": str(tmp_path),
+    }
+    done = subprocess.run(
+        ["bash", str(LAUNCH / "many_nodes.slurm"), str(GLOO), str(served), "learning_rate=1e-5"],
+        env={**environment, **slurm},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 3, done.stderr[-3000:]
+    where, _, what = (tmp_path / "server").read_text().strip().partition(": ")
+    policy = yaml.safe_load(served.read_text())["model"]
+    assert where == "alpha"
+    assert what == (
+        f"vllm-serve --model {policy} --tensor_parallel_size 4 --host 0.0.0.0 --port 8123 --max_model_len 32"
+    )
+    for rank in range(2):
+        where, _, what = (tmp_path / f"trainer{rank}").read_text().strip().partition(": ")
+        assert where == "beta,gamma"
+        for part in (
+            f"--num_machines 2 --machine_rank {rank} --main_process_ip beta --main_process_port 20007",
+            "--num_processes 8",
+            f"train {served} learning_rate=1e-5 vllm_server_host=alpha",
+        ):
+            assert part in what
+    assert not (tmp_path / "trainer2").exists()
+    pid = int((tmp_path / "server.pid").read_text())
+    deadline = time.monotonic() + 10
+    while Path(f"/proc/{pid}").exists() and "Z" not in Path(f"/proc/{pid}/stat").read_text().split()[2]:
+        assert time.monotonic() < deadline, "the server outlives the training"
+        time.sleep(0.1)
 
 
 def test_shellcheck_is_green() -> None:

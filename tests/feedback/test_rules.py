@@ -217,6 +217,17 @@ def test_documented_order_of_keep_rates() -> None:
     assert kept["srt"] <= kept["majority"] <= usable
 
 
+def test_responses_whose_subgroup_of_scope_has_no_label_count_as_zero() -> None:
+    mixed = 0
+    for seed in range(30):
+        outcome = decide("scope", replace(answers([0, -1, -1, -1, -1, -1, -1, -1]), seed=seed))
+        assert outcome.eligible.all() and not outcome.reward[~outcome.keep].any()
+        if outcome.reward.any() and not outcome.keep.all():
+            mixed += 1
+            assert outcome.advantage.max().item() == pytest.approx(2.474874, abs=1e-4)  # a single winner of eight
+    assert mixed
+
+
 # --- settings -----------------------------------------------------------------------------------------------------
 
 
@@ -269,14 +280,14 @@ def test_a_rule_of_ones_own_is_one_file(tmp_path: Path) -> None:
     outcome = decide(f"{file}:longest", groups)
     assert torch.equal(outcome.reward[outcome.eligible], groups.length.double()[groups.usable])
     assert settings(f"{file}:surest").find_rule().reads == {"entropy_mean"}
-    with pytest.raises(ValueError, match="holds no function or Rule named 'number'"):
+    with pytest.raises(ValueError, match="is no function and no Rule, but 3"):
         settings(f"{file}:number")
 
 
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("def rule(:\n", "cannot be loaded: invalid syntax"),
+        ("def rule(:\n", "cannot be loaded: SyntaxError: invalid syntax"),
         ("import no_such_module\n", "No module named 'no_such_module'"),
     ],
 )

@@ -40,7 +40,7 @@ def test_a_boxed_reference_stands_for_its_content() -> None:
     [
         (Item("1", "1", "maths"), "no rule 'maths'; did you mean 'math'"),
         (Item("1", "1", kind="reply"), "kind is 'reply'"),  # type: ignore[arg-type]
-        (Item("1", 1), "gold must be a string, not int"),  # type: ignore[arg-type]
+        (Item("1", 1), "gold must be a text, not the int 1; write it as '1'"),  # type: ignore[arg-type]
     ],
 )
 def test_what_cannot_be_graded_is_named(item: Item, message: str) -> None:

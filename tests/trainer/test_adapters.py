@@ -17,33 +17,18 @@ from sif_trainer.runs.errors import UserError
 from sif_trainer.trainer.adapters import AdapterSettings, check_adapter, lora_config
 
 SETTINGS = {
-    "num_windows": 3,
-    "window_size": 2,
-    "min_stride": 1,
-    "window_wins": 2,
-    "peer_win_rate": 0.5,
-    "prompts_per_step": 4,
-    "num_generations": 4,
-    "max_completion_length": 12,
-    "max_steps": 2,
-    "save_steps": 1,
     "learning_rate": 0.1,
     "optim": "sgd",
     "beta": 0.1,
     "warmup_steps": 0,
     "health": "off",
-    "seed": 3,
     "lora_target_modules": "all-linear",
 }
 
 
 @pytest.fixture(scope="module")
 def values(tmp_path_factory: pytest.TempPathFactory) -> dict:
-    folder = tmp_path_factory.mktemp("adapters")
-    tiny.model().save_pretrained(folder / "policy")
-    tiny.tokenizer().save_pretrained(folder / "policy")
-    (folder / "prompts.jsonl").write_text("".join(json.dumps({"problem": f"say {i}"}) + "\n" for i in range(12)))
-    return {"model": str(folder / "policy"), "prompts": str(folder / "prompts.jsonl"), **SETTINGS}
+    return tiny.recipe(tmp_path_factory.mktemp("adapters"), **SETTINGS)
 
 
 def scores(path: Path) -> list[float]:

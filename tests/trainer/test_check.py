@@ -35,14 +35,7 @@ def values(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return {
         "model": str(folder / "policy"),
         "prompts": str(folder / "prompts.jsonl"),
-        "num_windows": 3,
-        "window_size": 2,
-        "min_stride": 1,
-        "window_wins": 2,
-        "peer_win_rate": 0.5,
-        "prompts_per_step": 4,
-        "num_generations": 4,
-        "max_completion_length": 12,
+        **tiny.VOTE,
         "max_prompt_length": 32,
         "save_steps": 2,
     }
@@ -140,6 +133,16 @@ def test_precision(look: Callable[..., Subject]) -> None:
     assert "weights in" not in heard(look(dtype="float32", device="H100"))
 
 
+def test_weights_are_float32_unless_a_recipe_says_otherwise(look: Callable[..., Subject], tmp_path: Path) -> None:
+    folder = tmp_path / "half"
+    tiny.model().bfloat16().save_pretrained(folder)
+    tiny.tokenizer().save_pretrained(folder)
+    usual, own = (look(model=str(folder), device="H100", **given) for given in ({}, {"dtype": "auto"}))
+    assert "weights in" not in heard(usual) and "weights in bfloat16" in heard(own)
+    assert forecast_of(usual).weights == 2 * forecast_of(own).weights
+    assert usual.config.bf16  # on a GPU, computation is in bf16 all the same
+
+
 def test_sharding(look: Callable[..., Subject]) -> None:
     zero3 = Launch(num_processes=2, strategy="zero3")
     assert "use_vllm=true, or ZeRO-2" in heard(look(zero3))
@@ -154,6 +157,9 @@ def test_sharding(look: Callable[..., Subject]) -> None:
 
 def test_engine(look: Callable[..., Subject]) -> None:
     assert "set use_vllm=true" in heard(look(device="H100", max_completion_length=1000))
+    engine = {"device": "H100", "use_vllm": True, "certainty_source": "engine"}
+    assert "spares no pass" in heard(look(**engine))
+    assert "spares no pass" not in heard(look(**engine, vllm_importance_sampling_correction=False))
     assert "pad_to_multiple_of=128" in heard(look(torch_compile=True))
 
 

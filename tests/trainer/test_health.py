@@ -25,11 +25,20 @@ HEALTHY = {
     "sif/length": 500.0,
     "sif/keep_rate": 0.3,
     "kl": 0.01,
+    "sampling/sampling_logp_difference/mean": 0.02,
+    "engine/weight_difference": 0.0,
+}
+
+
+OTHERS = {
+    "kl": "kl",
+    "logp_difference": "sampling/sampling_logp_difference/mean",
+    "weight_difference": "engine/weight_difference",
 }
 
 
 def signs(**changes: float | None) -> set[str]:
-    later = {**HEALTHY, **{("kl" if name == "kl" else f"sif/{name}"): value for name, value in changes.items()}}
+    later = {**HEALTHY, **{OTHERS.get(name, f"sif/{name}"): value for name, value in changes.items()}}
     return set(signs_of_collapse([HEALTHY] * 5 + [later] * 5, window=5))
 
 
@@ -47,6 +56,9 @@ def signs(**changes: float | None) -> set[str]:
         ({"length": 1100.0}, {"length"}),
         ({"keep_rate": 0.0}, {"keep_rate"}),
         ({"kl": 2.0}, {"kl"}),
+        ({"logp_difference": 0.09}, set()),
+        ({"logp_difference": 0.2}, {"engine"}),
+        ({"weight_difference": 0.01}, {"engine_weights"}),
         ({"entropy": None, "kl": None}, set()),  # not logged: nothing to say
     ],
 )
@@ -115,3 +127,13 @@ def test_a_healthy_run_raises_no_alarm(tmp_path: Path) -> None:
     summary = run(tmp_path / "run", "stop")
     assert summary["num_steps"] == 26 and "collapsed_at" not in summary
     assert not (tmp_path / "run" / "health.jsonl").exists()
+
+
+@pytest.mark.parametrize("name", ["logp_difference", "weight_difference"])
+def test_an_engine_that_drifts_raises_the_alarm_alone(tmp_path: Path, name: str) -> None:
+    health = Health("stop", tmp_path, is_main=True, window=2, patience=2)
+    control = SimpleNamespace(should_training_stop=False)
+    for step in range(8):
+        logs = {**HEALTHY, OTHERS[name]: 0.5} if step > 3 else HEALTHY
+        health.on_log(None, SimpleNamespace(global_step=step), control, logs=logs)
+        assert control.should_training_stop == (step >= 5)

@@ -147,6 +147,7 @@ def test_every_key_of_a_run_is_documented_and_every_documented_key_is_written(tm
         lines = (tmp_path / rule / "metrics.jsonl").read_text().splitlines()
         records += [json.loads(line) for line in lines]
     written = {key for record in records for key in record}
-    patterns = {key: re.compile(re.escape(key).replace("<name>", "[^/]+")) for key in documented()}
+    here = {key for key in documented() if not key.startswith(("engine/", "sampling/"))}  # those: test_vllm.py
+    patterns = {key: re.compile(re.escape(key).replace("<name>", "[^/]+")) for key in here}
     assert {key for key in written if not any(p.fullmatch(key) for p in patterns.values())} == set()
     assert {key for key, p in patterns.items() if not any(p.fullmatch(name) for name in written)} == set()

@@ -18,6 +18,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "feedback"))
 from batches import OPTIONS
 
 from sif_trainer.feedback.rules import RULES
+from sif_trainer.runs.errors import UserError
 from sif_trainer.trainer.answers import WIDTH, _decode, _encode
 from sif_trainer.trainer.gradient_norm import gradient_norms
 from sif_trainer.trainer.scoring import Rollout
@@ -60,6 +61,22 @@ def test_scrambled_answers_change_nothing_but_under_the_verifier(tmp_path: Path,
     assert all(math.isfinite(r["loss"]) and r["sif/keep_rate"] > 0 for r in records)
 
 
+def one_without_a_token(prompts: list[str], trainer: Any) -> dict[str, Any]:
+    """Rollouts whose first response of each group holds nothing that the policy said."""
+    out = tiny.fixed_rollouts(prompts, trainer)
+    size = trainer.num_generations
+    mask = [[int(i % size > 0)] * len(ids) for i, ids in enumerate(out["completion_ids"])]
+    return {**out, "env_mask": mask}
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_response_without_a_valid_token_is_not_eligible(tmp_path: Path, rule: str) -> None:
+    rows = tiny.pairs() if "paired" in RULES[rule].reads else None
+    outcome = trained(tmp_path, rule, rows, rollout_func=one_without_a_token, max_steps=1)._outcome
+    assert not outcome.eligible[:, 0].any() and not outcome.keep[:, 0].any()
+    assert outcome.eligible[:, 1:].any()
+
+
 @pytest.mark.parametrize(
     ("rule", "given", "complaint"),
     [
@@ -72,6 +89,12 @@ def test_scrambled_answers_change_nothing_but_under_the_verifier(tmp_path: Path,
 def test_refused_without_what_it_reads(tmp_path: Path, rule: str, given: dict[str, Any], complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
         tiny.trainer(tmp_path, reward_funcs=[], feedback=rule, **given)
+
+
+def test_a_rule_that_returns_no_outcome_stops_with_one_message(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text("def mine(groups, settings):\n    return groups.length\n")
+    with pytest.raises(UserError, match=r"mine\.py:mine': it returned Tensor, not a GroupOutcome"):
+        trained(tmp_path, f"{tmp_path / 'mine.py'}:mine")
 
 
 @pytest.mark.parametrize("rule", ["vigor", "co_rewarding_ema"])
@@ -123,6 +146,15 @@ def test_gradient_norms_are_those_of_a_plain_backward_pass(tmp_path: Path) -> No
         assert norms[row].item() == pytest.approx(expected, rel=1e-4)
 
 
+def test_gradient_norms_know_no_dropout_and_leave_every_module_as_it_was() -> None:
+    policy = tiny.model(3, attention_dropout=0.9).train()
+    policy.lm_head.eval()
+    rollout = Rollout([[5, 6, 7, 8]], [[9, 10, 11, 12]], None)
+    norms = [gradient_norms(policy, rollout, 1.0, torch.device("cpu")).item() for _ in range(3)]
+    assert len(set(norms)) == 1
+    assert {module.training for module in policy.model.modules()} == {True} and not policy.lm_head.training
+
+
 def test_steps_end_where_a_blank_line_begins() -> None:
     assert step_numbers(["a", "\n", "b", "\n", "\n", "c", "d.\n\n", "e"]) == [0, 0, 0, 0, 0, 1, 1, 2]
     assert step_numbers(["a\n\n\n", "\nb"]) == [0, 1]
@@ -139,7 +171,15 @@ def test_steps_end_where_a_blank_line_begins() -> None:
 
 def test_the_teacher_follows_slowly_and_is_resumed(tmp_path: Path) -> None:
     settings = {"max_steps": 4, "save_strategy": "steps", "save_steps": 2, "save_total_limit": None}
-    straight = trained(tmp_path, "co_rewarding_ema", teacher_rate=0.5, teacher_rate_end=0.5, **settings)
+    settings |= {"feedback": "co_rewarding_ema", "teacher_rate": 0.5, "teacher_rate_end": 0.5}
+
+    def another(folder: Path) -> Any:
+        return tiny.trainer(
+            folder, reward_funcs=[], answers=tiny.FirstLetter(), rollout_func=tiny.fixed_rollouts, **settings
+        )
+
+    straight = another(tmp_path)
+    straight.train()
     teacher, start = straight._evidence.teacher, tiny.model()
     assert (tmp_path / "checkpoint-2" / FILE).exists()
     for name, policy in straight.model.named_parameters():
@@ -149,11 +189,11 @@ def test_the_teacher_follows_slowly_and_is_resumed(tmp_path: Path) -> None:
     with teacher.in_place_of_policy():
         assert not torch.equal(tiny.weights(straight), before)
     assert torch.equal(tiny.weights(straight), before)
-    again = tiny.trainer(
-        tmp_path, reward_funcs=[matches], answers=tiny.FirstLetter(), rollout_func=tiny.fixed_rollouts,
-        feedback="co_rewarding_ema", teacher_rate=0.5, teacher_rate_end=0.5, **settings,
-    )  # fmt: skip
+    again = another(tmp_path / "elsewhere")  # the checkpoint's teacher, wherever the run now writes
     again.train(resume_from_checkpoint=str(tmp_path / "checkpoint-2"))
     for name, value in teacher._weights.items():
         assert torch.equal(value, again._evidence.teacher._weights[name]), name
     assert torch.equal(tiny.weights(again), before)
+    (tmp_path / "checkpoint-2" / FILE).unlink()
+    with pytest.raises(UserError, match=f"checkpoint-2 holds no {FILE}"):
+        another(tmp_path).train(resume_from_checkpoint=str(tmp_path / "checkpoint-2"))

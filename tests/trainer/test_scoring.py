@@ -195,3 +195,23 @@ def test_where_trl_has_scored_already_its_pass_gives_the_same_scores(
     for _, found, expected in both:
         for name in FIELDS:
             torch.testing.assert_close(getattr(found, name), getattr(expected, name), rtol=1e-5, atol=1e-5)
+
+
+def test_step_confidence_comes_out_of_trls_own_pass_as_well(tmp_path: Path) -> None:
+    """With num_iterations=2 TRL scores the old log-probabilities itself, and no second pass is run."""
+    settings = {"feedback": "scope", "answers": tiny.FirstLetter(), "max_steps": 1, "learning_rate": 0.0}
+    seen = []
+    for name, num_iterations in (("ours", 1), ("trls", 2)):
+        trainer = tiny.trainer(tmp_path / name, num_iterations=num_iterations, **settings)
+        columns = trainer._evidence.columns
+
+        def kept(scores: Any, rollout: Any, columns: Any = columns) -> Any:
+            found = columns(scores, rollout)
+            seen.append(found["step_confidence"])
+            return found
+
+        trainer._evidence.columns = kept
+        trainer.train()
+    ours, trls = seen
+    assert ours.isfinite().any()
+    torch.testing.assert_close(ours, trls, equal_nan=True)

@@ -10,6 +10,9 @@ from pathlib import Path
 import pytest
 import tiny
 
+from sif_trainer.runs.errors import UserError
+from sif_trainer.trainer.factory import build_config
+
 
 def train(folder: Path, tracker: str) -> None:
     tiny.trainer(
@@ -56,3 +59,12 @@ def test_trackio(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", code], env={**os.environ, **paths, "OMP_NUM_THREADS": "1"}, check=True)
     stored = b"".join(path.read_bytes() for path in (tmp_path / "trackio").rglob("*") if path.is_file())
     assert b"sif/keep_rate" in stored and b"sif/certainty_mean" in stored
+
+
+@pytest.mark.parametrize("tracker", ["tensorboard", "trackio", "wandb"])
+def test_a_tracker_that_is_not_installed_names_its_extra(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tracker: str
+) -> None:
+    monkeypatch.setitem(sys.modules, tracker, None)
+    with pytest.raises(UserError, match=rf"install it with: pip install 'sif-trainer\[{tracker}\]'"):
+        build_config({"report_to": [tracker]}, tmp_path)

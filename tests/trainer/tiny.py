@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,16 @@ from sif_trainer.trainer.config import SIFConfig
 from sif_trainer.trainer.trainer import SIFTrainer
 
 CHARACTERS = "abcdefghijklmnopqrstuvwxyz0123456789 "
+VOTE = {  # settings under which its short responses can vote
+    "num_windows": 3,
+    "window_size": 2,
+    "min_stride": 1,
+    "window_wins": 2,
+    "peer_win_rate": 0.5,
+    "prompts_per_step": 4,
+    "num_generations": 4,
+    "max_completion_length": 12,
+}
 
 
 def tokenizer() -> PreTrainedTokenizerFast:
@@ -48,6 +59,16 @@ def model(seed: int = 0, **settings: Any) -> Qwen2ForCausalLM:
     return Qwen2ForCausalLM(config)
 
 
+def recipe(folder: Path, **settings: Any) -> dict[str, Any]:
+    """The recipe of a short run; policy and prompts, each with its answer, are written into the folder."""
+    model().save_pretrained(folder / "policy")
+    tokenizer().save_pretrained(folder / "policy")
+    rows = [json.dumps({"problem": f"say {i}", "answer": str(i)}) for i in range(12)]
+    (folder / "prompts.jsonl").write_text("".join(f"{row}\n" for row in rows))
+    files = {"model": str(folder / "policy"), "prompts": str(folder / "prompts.jsonl")}
+    return {**files, **VOTE, "max_steps": 2, "save_steps": 1, "seed": 3, **settings}
+
+
 def prompts(count: int = 12) -> Dataset:
     return Dataset.from_list(
         [{"id": f"p{i}", "prompt": f"say {i} " + "x" * (i % 5), "answer": str(i)} for i in range(count)]
@@ -66,14 +87,7 @@ def config(folder: Path, **settings: Any) -> SIFConfig:
     return SIFConfig(
         **{
             "output_dir": str(folder),
-            "num_windows": 3,
-            "window_size": 2,
-            "min_stride": 1,
-            "window_wins": 2,
-            "peer_win_rate": 0.5,
-            "prompts_per_step": 4,
-            "num_generations": 4,
-            "max_completion_length": 12,
+            **VOTE,
             "learning_rate": 1e-2,
             "beta": 0.1,
             "warmup_steps": 0,
