@@ -32,17 +32,14 @@ def tiny_llama() -> Callable[..., Any]:
 
     def make(tokenizer: Any, **settings: Any) -> LlamaForCausalLM:
         torch.manual_seed(0)
+        sizes = {"hidden_size": 32, "intermediate_size": 64, "num_attention_heads": 4, "num_key_value_heads": 2}
         config = LlamaConfig(
             vocab_size=len(tokenizer),
-            hidden_size=32,
-            intermediate_size=64,
             num_hidden_layers=2,
-            num_attention_heads=4,
-            num_key_value_heads=2,
             bos_token_id=None,
             eos_token_id=tokenizer.eos_token_id,
             pad_token_id=tokenizer.pad_token_id,
-            **settings,
+            **(sizes | settings),
         )
         return LlamaForCausalLM(config).eval()
 

@@ -23,7 +23,7 @@ class GroupOutcome:
         keep: bool; True where the response takes part in the update (policy and KL term).
         peer_wins: int64; number of eligible peers that the response beats.
         margin: (P,) float64; mean over pairs of eligible responses of |windows won - windows lost|, NaN without a
-        pair.
+            pair.
     """
 
     reward: Tensor

@@ -27,7 +27,7 @@ def train(
         trainer: its `args.output_dir` is the run folder's path.
         folder: the run; going on from its last checkpoint that was written to the end.
         measure: from the live model to held-out numbers, `accuracy` among them; called at the start and at
-        checkpoints.
+            checkpoints.
     """
     config = trainer.args
     health = None

@@ -29,7 +29,7 @@ def test_every_rule_has_its_row_and_every_setting_its_mention() -> None:
 
 
 def test_the_example_runs_as_it_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
-    first, second = re.findall(r"```python\n(.*?)```", EXTENDING, re.S)
+    first, second, *_ = re.findall(r"```python\n(.*?)```", EXTENDING, re.S)
     (tmp_path / "longest_sure.py").write_text(first)
     (tmp_path / "calm.py").write_text(second)
     monkeypatch.chdir(tmp_path)

@@ -51,6 +51,13 @@ def model(tiny_llama: Callable[..., Any], tokenizer: PreTrainedTokenizerFast) ->
     return model
 
 
+@pytest.fixture(scope="session")
+def large_heads(tiny_llama: Callable[..., Any], tokenizer: PreTrainedTokenizerFast) -> LlamaForCausalLM:
+    """Random weights with attention heads as large as vLLM's kernels ask for."""
+    sizes = {"hidden_size": 128, "intermediate_size": 128, "num_attention_heads": 2}
+    return tiny_llama(tokenizer, max_position_embeddings=256, initializer_range=0.15, **sizes)
+
+
 @pytest.fixture
 def policy(model: Any, tokenizer: Any) -> TransformersPolicy:
     return TransformersPolicy(model, tokenizer, batch_size=4)

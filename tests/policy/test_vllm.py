@@ -3,8 +3,6 @@ from __future__ import annotations
 import importlib.util
 
 import pytest
-import torch
-from transformers import LlamaConfig, LlamaForCausalLM
 
 from sif_trainer.policy import PromptTooLong, Sampling, load_policy
 from sif_trainer.runs.errors import UserError
@@ -21,24 +19,9 @@ def test_a_missing_package_names_its_extra():
 
 
 @pytest.fixture(scope="module")
-def checkpoint(tmp_path_factory, tokenizer):
-    """A tiny model whose attention heads are as large as vLLM's kernels ask for."""
-    torch.manual_seed(0)
-    config = LlamaConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=128,
-        intermediate_size=128,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        num_key_value_heads=2,
-        max_position_embeddings=256,
-        initializer_range=0.15,
-        bos_token_id=None,
-        eos_token_id=tokenizer.eos_token_id,
-        pad_token_id=tokenizer.pad_token_id,
-    )
+def checkpoint(tmp_path_factory, large_heads, tokenizer):
     folder = tmp_path_factory.mktemp("vllm") / "checkpoint"
-    LlamaForCausalLM(config).save_pretrained(folder)
+    large_heads.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
 

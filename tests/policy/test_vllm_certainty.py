@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import importlib.util
 import random
@@ -11,7 +12,7 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import LlamaConfig, LlamaForCausalLM
+from transformers import LlamaForCausalLM
 
 from sif_trainer.certainty.formula import entropy, self_certainty
 from sif_trainer.certainty.recording import Recording
@@ -28,25 +29,11 @@ SMALL = {"max_model_len": 128, "enforce_eager": True, "gpu_memory_utilization": 
 
 
 @pytest.fixture(scope="module")
-def checkpoint(tmp_path_factory: Any, tokenizer: Any) -> Path:
+def checkpoint(tmp_path_factory: Any, large_heads: Any, tokenizer: Any) -> Path:
     """Sharp enough that tokens matter, with an end of text that is met early by some and never by others."""
-    torch.manual_seed(0)
-    config = LlamaConfig(
-        vocab_size=VOCABULARY,
-        hidden_size=128,
-        intermediate_size=128,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        num_key_value_heads=2,
-        max_position_embeddings=256,
-        initializer_range=0.15,
-        bos_token_id=None,
-        eos_token_id=tokenizer.eos_token_id,
-        pad_token_id=tokenizer.pad_token_id,
-    )
-    model = LlamaForCausalLM(config)
+    model = copy.deepcopy(large_heads)
     with torch.no_grad():
-        model.lm_head.weight[tokenizer.eos_token_id] *= 2
+        model.lm_head.weight[tokenizer.eos_token_id] *= 1.5
     folder = tmp_path_factory.mktemp("vllm_certainty") / "checkpoint"
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)

@@ -110,7 +110,9 @@ def search(
 
     Args:
         problem: a problem, or a bare prompt.
-        sampler, scorer, verifier: the parts (see `parts.py`); what they raise is passed on.
+        sampler: draws candidates (`parts.py`); what it and the next two raise is passed on.
+        scorer: ranks them.
+        verifier: tells which pass.
         costs: of a draw and of a verification; where they are measured, only for the first plan.
         budget: the limits; none by default, and then a problem that never passes is searched for ever.
         how: rule, mode, workers, measure.

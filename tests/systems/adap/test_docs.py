@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 from sif_trainer.systems.adap import Costs
 from sif_trainer.systems.adap.plan import describe, plan
 
 DOCS = Path(__file__).parents[3] / "docs" / "adap.md"
-
-
-def test_the_python_example_prints_what_it_says(capsys):
-    code = re.search(r"```python\n(.*?)```", DOCS.read_text(encoding="utf-8"), re.DOTALL).group(1)
-    exec(compile(code, str(DOCS), "exec"), {})
-    assert capsys.readouterr().out.strip() == re.search(r"print\(.*\)  # (.*)", code).group(1)
 
 
 def test_the_plan_is_the_one_that_is_printed():

@@ -1,20 +1,11 @@
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 from sif_trainer.systems.jointcore.select import METHODS, group_questions
 from sif_trainer.systems.jointcore.select_run import SelectConfig
 
 DOCS = Path(__file__).parents[3] / "docs" / "jointcore.md"
-
-
-def test_the_example_prints_what_it_says(capsys):
-    blocks = re.findall(r"```python\n(.*?)```", DOCS.read_text(encoding="utf-8"), re.S)
-    assert len(blocks) == 1
-    exec(compile(blocks[0], str(DOCS), "exec"), {})
-    expected = blocks[0].rstrip().rsplit("  # ", 1)[1]
-    assert capsys.readouterr().out.strip() == expected
 
 
 def test_the_page_names_every_method_and_setting():
