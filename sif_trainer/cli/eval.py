@@ -69,6 +69,7 @@ def _evaluate(args: argparse.Namespace) -> int:
             folder.finish({name: result.scores.avg.value for name, result in results.benchmarks.items()})
     if folder.writer:
         show_evaluation(path)
+        print(f"page: sif report {path}")
         if args.export:
             from sif_trainer.evaluation.lm_eval import export
 

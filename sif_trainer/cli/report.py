@@ -13,12 +13,17 @@ from dataclasses import replace
 from pathlib import Path
 
 from sif_trainer.report.run import Run, read_run
+from sif_trainer.runs.errors import UserError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what `sif report` takes."""
     parser.add_argument("runs", nargs="+", metavar="RUN", help="a run's folder; several are compared")
-    parser.add_argument("--out", metavar="FILE", help="the page (default: report.html in the first run's folder)")
+    parser.add_argument(
+        "--out",
+        metavar="FILE",
+        help="the page (default: report.html in the run's folder, comparison.html of several in the first's)",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -26,7 +31,9 @@ def run(args: argparse.Namespace) -> int:
     from sif_trainer.report.page import write_page
 
     runs = [with_findings(read_run(Path(path))) for path in args.runs]
-    path = Path(args.out or runs[0].path / "report.html")
+    path = Path(args.out or runs[0].path / ("report.html" if len(runs) == 1 else "comparison.html"))
+    if not path.parent.is_dir():
+        raise UserError(f"--out {path}: there is no folder {path.parent}")
     write_page(runs, path)
     print(f"page: {path} ({path.stat().st_size / 1e6:.1f} MB)")
     return 0

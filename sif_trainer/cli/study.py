@@ -107,6 +107,8 @@ def _run_all(recipe: str, overrides: list[str], path: Path) -> int:
     runs = [(arm, seed) for seed in plan.seeds for arm in plan.arms]
     ahead = [(arm, seed) for arm, seed in runs if not (run_path(path, arm, seed) / "summary.json").exists()]
     records, failures = folder.records("runs"), 0
+    if ahead:  # of a study that had ended, and got more arms or seeds
+        (path / "summary.json").unlink(missing_ok=True)
     with Progress("study", len(runs), "run", done=len(runs) - len(ahead), interval=0) as progress:
         for arm, seed in ahead:
             print(f"{arm}, seed {seed}", file=sys.stderr, flush=True)
@@ -120,6 +122,8 @@ def _run_all(recipe: str, overrides: list[str], path: Path) -> int:
                 records.append({"arm": arm, "seed": seed, "failed": str(error)})
                 note = f"{arm}, seed {seed} failed: {error}"
             progress.update(1, note)
+    if not failures:
+        folder.finish({"num_runs": len(runs)})
     return failures
 
 

@@ -39,6 +39,10 @@ def run(args: argparse.Namespace) -> int:
         having = ", ".join(f"`sif {name}`" for name, kind in KINDS.items() if kind.groups)
         raise UserError(f"{args.run} keeps no groups of completions; runs of {having} do")
     groups = read(opened)
+    if not len(groups):
+        raise UserError(f"{args.run} has no completions yet")
+    if args.most < 0:
+        raise UserError(f"--most {args.most} must be 0 (all) or more")
     console = Console(highlight=False, force_terminal=args.color or None)
     num_printed = num_like = 0
     tags, places = set(), dict[str, None]()

@@ -179,7 +179,13 @@ def _differs(run: Run) -> str:
                        for side in ("here", "reference"))]
         for key, sides in run.paper_diff.items()
     ]  # fmt: skip
-    return "\n".join(["Where it differs from the paper:", "", *markdown_table(["setting", "here", "paper"], rows)])
+    return "\n".join(
+        [
+            "Where it differs from the defaults, the paper's where it states one:",
+            "",
+            *markdown_table(["setting", "here", "default"], rows),
+        ]
+    )
 
 
 def _model_index(run: Run, results: Sequence[Values]) -> dict[str, Any]:

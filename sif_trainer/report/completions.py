@@ -141,7 +141,7 @@ def member(
     badge: str,
     facts: Mapping[str, str],
     tokens: Sequence[str] = (),
-    certainty: Sequence[float] = (),
+    certainty: Sequence[Any] = (),
     profile: Sequence[float | None] | None = None,
     windows_won: Sequence[int] | None = None,
 ) -> Member:
@@ -153,7 +153,8 @@ def member(
     if profile is not None and None not in profile:
         vote["profile"] = profile
     shown, num_cut = visible(text[:MOST_CHARACTERS]), max(len(text) - MOST_CHARACTERS, 0)
-    if not tokens or "".join(tokens) != text:  # a tokenizer whose pieces are not the text: nothing is shaded
+    # Nothing is shaded where a tokenizer's pieces are not the text, or the model had lost its numbers.
+    if not tokens or "".join(tokens) != text or None in certainty:
         return Member(shown, badge, facts, num_cut, **vote)
     pieces, room = [], MOST_CHARACTERS
     for token in tokens:
@@ -168,4 +169,5 @@ def prompt_text(prompt: Any) -> str:
     """Return a prompt as it is shown; of a chat, each message under its role."""
     if not isinstance(prompt, str):
         prompt = "\n\n".join(f"[{message['role']}]\n{message['content']}" for message in prompt)
-    return visible(prompt[:MOST_CHARACTERS])
+    num_cut = max(len(prompt) - MOST_CHARACTERS, 0)
+    return visible(prompt[:MOST_CHARACTERS]) + (f"\n… {num_cut:,} more characters" if num_cut else "")

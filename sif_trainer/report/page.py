@@ -89,7 +89,7 @@ def _about(run: Run) -> dict[str, Any]:
     hardware = f"{last['num_cpus']} CPU cores" + (f", {', '.join(last['gpus'])}" if last["gpus"] else "")
     processes = f", {last['num_processes']} processes" if last["num_processes"] > 1 else ""
     facts = {
-        "command": f"sif {run.manifest['command']}",
+        "command": last.get("command_line") or f"sif {run.manifest['command']}",
         "model": run.config.get("model"),
         "rule": run.config.get("feedback"),
         "seed": run.manifest["seed"],
@@ -149,6 +149,8 @@ def _browser(runs: Sequence[Run]) -> dict[str, Any]:
 def _coverage(run: Run, num_completions: int, num_shown: int, num_groups: int) -> str:
     if num_shown == num_groups:
         return f"{run.label}: all recorded completions, {num_completions:,} in {num_groups:,} groups."
+    if not num_shown:
+        return f"{run.label}: none of {num_groups:,} recorded groups fits the page; sif view {run.path} shows them."
     return (
         f"{run.label}: {num_completions:,} completions, {num_shown:,} of {num_groups:,} recorded groups: the first, "
         f"the last, and an even choice between them, so that the page stays small. sif view {run.path} shows all."

@@ -20,7 +20,9 @@ import hashlib
 import json
 import os
 import platform
+import shlex
 import subprocess
+import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from importlib import metadata
@@ -197,6 +199,7 @@ def _circumstances() -> dict[str, Any]:
             continue
     return {
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "command_line": _command_line(),
         "python": platform.python_version(),
         "platform": platform.platform(),
         "num_cpus": os.cpu_count(),
@@ -205,6 +208,13 @@ def _circumstances() -> dict[str, Any]:
         "git": _git_commit(),
         "versions": versions,
     }
+
+
+def _command_line() -> str:
+    """Return what was typed, as it can be typed again; `sif` for this package's own command."""
+    program = Path(sys.argv[0])
+    name = "sif" if program.parts[-2:] == ("cli", "main.py") else program.name
+    return shlex.join([name, *sys.argv[1:]])
 
 
 def _gpus() -> list[str]:

@@ -32,9 +32,12 @@ def test_the_page_lies_in_the_run_or_where_it_is_wanted(tmp_path: Path, capsys: 
     assert (run / "report.html").exists() and "report.html" in capsys.readouterr().out
     out = tmp_path / "deep" / "page.html"
     assert main(["report", str(run), "--out", str(out)]) == 2
-    assert "cannot write" in capsys.readouterr().err
+    assert "there is no folder" in capsys.readouterr().err
     out.parent.mkdir()
     assert main(["report", str(run), "--out", str(out)]) == 0 and out.exists()
+    before = (run / "report.html").read_bytes()
+    assert main(["report", str(run), str(make_run(tmp_path / "other"))]) == 0
+    assert (run / "report.html").read_bytes() == before and (run / "comparison.html").exists()
 
 
 def test_groups_in_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

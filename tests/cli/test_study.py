@@ -77,6 +77,7 @@ def test_a_run_equals_the_same_run_alone_and_a_study_grows(
     page = capsys.readouterr().out
     assert "| arm      | seeds | before | peak (step) | step 2 | final | drop |" in page
     assert "intuitor, seed" not in page  # nothing failed
+    assert json.loads((folder / "summary.json").read_text()) == {"num_runs": 2}
     for name in ("table.md", "table.csv", "curves.csv", "study.png"):
         assert (folder / name).stat().st_size > 0, name
     shared = [f"{key}={json.dumps(value)}" for key, value in SMALL.items() if key not in _STUDY_KEYS]
@@ -110,6 +111,7 @@ def test_a_failing_arm_is_recorded_and_the_study_goes_on(
         page = capsys.readouterr().out
         assert "- Not in the tables: stops, seed 1, measured up to step 0; it failed: no response was eligible" in page
         assert "| stops | 0     |" in page and "| sif   | 1     |" in page
+        assert not (folder / "summary.json").exists()  # its page says that it has not ended
         failed = [record["arm"] for record in records(folder / "runs.jsonl") if record["failed"]]
         assert failed == ["stops"] * count
     assert len(records(folder / "runs.jsonl")) == 3

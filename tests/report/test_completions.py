@@ -69,17 +69,23 @@ def test_a_line_that_is_still_written_is_left_for_later(tmp_path: Path) -> None:
 
 def test_tokens_are_shown_only_where_they_are_the_text(tmp_path: Path) -> None:
     whole = {"text": "a b", "tokens": ["a", " b"], "token_certainty": [1.0, 2.0]}
-    parts = {**whole, "tokens": ["a", "b"]}
-    members = groups_of(tmp_path, [sample(**whole), sample(member=1, **parts)])[0].members
+    parts, lost = {**whole, "tokens": ["a", "b"]}, {**whole, "token_certainty": [None, 1.0]}
+    samples = [sample(**whole), sample(member=1, **parts), sample(member=1, **lost)]
+    members = groups_of(tmp_path, samples)[0].members
     assert members[0].tokens == ["a", " b"] and members[0].certainty == [1.0, 2.0]
-    assert members[1].tokens == () and members[1].text == "a b"
+    assert all(member.tokens == () and member.text == "a b" for member in members[1:])
 
 
 def test_long_texts_are_cut_and_the_rest_is_counted(tmp_path: Path) -> None:
     text = "word " * 10_000
     tokens = ["word "] * 10_000
-    records = [sample(text=text), sample(member=1, text=text, tokens=tokens, token_certainty=[1.0] * 10_000)]
-    plain, shaded = groups_of(tmp_path, records)[0].members
+    records = [
+        sample(text=text, prompt=text),
+        sample(member=1, text=text, tokens=tokens, token_certainty=[1.0] * 10_000),
+    ]
+    group = groups_of(tmp_path, records)[0]
+    plain, shaded = group.members
+    assert group.prompt.endswith("… 30,000 more characters")
     assert len(plain.text) == MOST_CHARACTERS and plain.num_cut == shaded.num_cut == len(text) - MOST_CHARACTERS
     assert "".join(shaded.tokens) == plain.text and len(shaded.certainty) == len(shaded.tokens)
 

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 import re
+import sys
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -75,7 +76,8 @@ def test_the_page_says_what_was_run(tmp_path: Path) -> None:
     found = page_of(tmp_path / "mine", out=tmp_path / "page.html")
     text = " ".join(found.text.split())
     assert "Held-out accuracy rose from 20.0 [10.0, 30.0] % to 60.0 [50.0, 70.0] % in 10 steps" in text
-    assert '"org/model""org/paper"' in text and "sif train" in text and "not finished" not in text
+    assert '"org/model""org/paper"' in text and "not finished" not in text
+    assert sys.argv[-1] in text  # what was typed
     plots = {plot["title"]: plot for plot in data_of(found)["plots"]}
     assert plots["Kept"]["series"][0]["y"] == [0.5]
     assert plots["Held-out accuracy"]["series"][0]["low"] == pytest.approx([0.1, 0.5])
@@ -132,6 +134,29 @@ def test_texts_stay_texts(hostile: Path, tmp_path: Path) -> None:
     assert len(shown["long"]) == 20_000 and groups[-1]["members"][0]["num_cut"] == 980_000
     assert "<b>hostile</b>" in found.text
     assert (tmp_path / "page.html").stat().st_size < 6_000_000
+
+
+def test_before_the_second_measurement_the_first_is_told(tmp_path: Path) -> None:
+    run = RunFolder.open(tmp_path / "run", "train", {"feedback": "sif"}, seed=7)
+    record = {"step": 0, "accuracy": 0.2, "accuracy_low": 0.1, "accuracy_high": 0.3}
+    run.records("validation").append({**record, "greedy": 0.5, "truncated_rate": 0.0, "length": 9.0})
+    run.records("metrics").append({"step": 4, "sif/keep_rate": 0.5})
+    text = page_of(tmp_path / "run", out=tmp_path / "page.html").text
+    assert "was 20.0 [10.0, 30.0] % at step 0, and has not been measured since; 4 steps" in " ".join(text.split())
+
+
+def test_groups_that_are_all_too_large_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page, "MOST_COMPLETION_BYTES", 10)
+    found = page_of(make_run(tmp_path / "run", [sample(), sample(member=1)]), out=tmp_path / "page.html")
+    assert data_of(found)["browser"]["groups"] == [] and "none of 1 recorded groups fits the page" in found.text
+
+
+def test_the_oracle_is_no_method(tmp_path: Path) -> None:
+    run = RunFolder.open(tmp_path / "run", "jointcore exact", {})
+    rates = {"sufficiency_rate": 1.0, "savings_rate": 0.5}
+    names = ("full_memory", "exact_oracle", "galloping")
+    run.finish({"overall": {name: {**rates, "queries": number} for number, name in enumerate(names)}})
+    assert "galloping comes first" in page_of(tmp_path / "run", out=tmp_path / "page.html").text
 
 
 def test_a_large_run_is_shown_in_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,7 +34,13 @@ def test_a_new_folder_tells_what_is_run(tmp_path: Path) -> None:
     manifest = read_json(run.path / "manifest.json")
     assert (manifest["command"], manifest["seed"]) == ("train", 1)
     (start,) = manifest["starts"]
-    assert start["versions"]["torch"] and start["python"] and start["platform"] and start["num_cpus"]
+    assert (
+        start["command_line"]
+        and start["versions"]["torch"]
+        and start["python"]
+        and start["platform"]
+        and start["num_cpus"]
+    )
     config = parse_mapping((run.path / "config.yaml").read_text(), "config")
     assert config == {**CONFIG, "model": "m", "weights": [1.0, 0.5]}
     difference = parse_mapping((run.path / "paper_diff.yaml").read_text(), "difference")

@@ -8,6 +8,7 @@ from sif_trainer.report.blocks import Plot, Section, Series, percent
 from sif_trainer.report.run import Run, Values
 from sif_trainer.report.summaries import tables_of
 
+_BOUNDS = ("full_memory", "exact_oracle")  # no methods: all records, and the best that there is
 _QUESTIONS = ("queries", "evaluations")
 
 
@@ -28,7 +29,7 @@ def verdict(run: Run) -> str:
     names = [
         name for name in ("success_rate", "sufficiency_rate", "savings_rate") if name in next(iter(methods.values()))
     ]
-    searching = {method: values for method, values in methods.items() if method != "full_memory"} or methods
+    searching = {method: values for method, values in methods.items() if method not in _BOUNDS} or methods
     best = max(searching, key=lambda method: (searching[method][names[0]], -_questions(searching[method])))
     rates = ", ".join(f"{name.removesuffix('_rate')} {percent(searching[best][name])} %" for name in names)
     control = (

@@ -44,7 +44,10 @@ def verdict(run: Run) -> str:
     steps = metrics[-1]["step"] if metrics else 0
     collapsed = (run.summary or {}).get("collapsed_at")
     alarm = f" The run collapsed at step {collapsed}, by its monitors of health." if collapsed is not None else ""
-    if len(validation) < 2:
+    if len(validation) == 1:
+        start = f"Held-out accuracy was {_accuracy(validation[0])} % at step {validation[0]['step']}"
+        return f"{start}, and has not been measured since; {steps} steps have been logged." + alarm
+    if not validation:
         return f"{steps} steps; no held-out accuracy was measured, so that nothing is said of progress." + alarm
     first, last = validation[0], validation[-1]
     best = max(validation[1:], key=lambda record: record["accuracy"])

@@ -98,7 +98,7 @@ function startBrowser(groups) {
 
   function legend([low, high]) {
     return element("p", { className: "legend" }, "Shaded by certainty: ", element("span", { className: "s5", textContent: ` ${low} nats or less ` }),
-      " to ", element("span", { textContent: `${high} nats or more` }), ", none. Point at a token for its own.");
+      " to ", element("span", { textContent: `${high} nats or more (no shade)` }), ". Point at a token for its own.");
   }
 
   function leastCertain(member) {
@@ -127,7 +127,7 @@ function startBrowser(groups) {
     const names = group.members.map((_, k) => String(k + 1));
     const rows = group.members.map((member, k) => [`${k + 1} ${member.badge}`,
       ...names.map((_, other) => (other === k ? "·" : member.windows_won ? member.windows_won[other] : "-")), member.facts["peers beaten"]]);
-    const made = tableOf([["windows won", ...names.map((name) => `over ${name}`), "peers beaten"], ...rows], "Who beat whom");
+    const made = tableOf([["won over", ...names, "beaten"], ...rows], "Who beat whom");
     made.querySelector("table").className = "matrix";
     made.querySelectorAll("tbody tr").forEach((row) => {
       row.firstChild.replaceWith(element("th", { scope: "row", textContent: row.firstChild.textContent }));

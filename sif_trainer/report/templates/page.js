@@ -24,7 +24,7 @@ function layout(plot, named) {
     dragmode: matchMedia("(pointer: coarse)").matches ? false : "zoom", ...(points ? { scattermode: "group" } : {}),
     showlegend: named > 1, legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0, font: { size: 12 } },
     [points ? "yaxis" : "xaxis"]: { ...axis, title: { text: plot.x }, ...(points ? { autorange: "reversed", type: "category" } : {}) },
-    [points ? "xaxis" : "yaxis"]: { ...axis, title: { text: plot.y }, tickformat: plot.percent ? ",.0%" : "",
+    [points ? "xaxis" : "yaxis"]: { ...axis, title: { text: plot.y }, tickformat: plot.percent ? ",.2~%" : "",
       rangemode: plot.percent || points ? "tozero" : "normal", ...(plot.percent && points ? { range: [-0.03, 1.03] } : {}) },
   };
 }
@@ -47,7 +47,8 @@ function traces(plot) {
         marker: { color, size: 9 } });
       if (series.low) {
         trace.error_x = { type: "data", symmetric: false, color, thickness: 1.5, width: 3,
-          array: series.high.map((high, k) => high - series.y[k]), arrayminus: series.low.map((low, k) => series.y[k] - low) };
+          array: series.high.map((high, k) => (high === null ? 0 : high - series.y[k])),
+          arrayminus: series.low.map((low, k) => (low === null ? 0 : series.y[k] - low)) };
       }
     } else if (series.low) {
       drawn.push({ type: "scatter", x: [...series.x, ...[...series.x].reverse()], y: [...series.high, ...[...series.low].reverse()],
