@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # Sourced by quickstart.sh and test.sh: puts the package and the tested versions into a virtual environment.
 #
 #   PYTHON       the Python to make it with, 3.11 or newer (default python3)

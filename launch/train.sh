@@ -8,9 +8,12 @@
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/quiet.sh"
 
-LAUNCH_FILE=${1:?usage: bash launch/train.sh LAUNCH_FILE RECIPE [key=value ...]}
+if [ $# -lt 2 ]; then
+  echo "usage: bash launch/train.sh LAUNCH_FILE RECIPE [key=value ...]" >&2
+  exit 2
+fi
+LAUNCH_FILE=$1
 shift
-: "${1:?usage: bash launch/train.sh LAUNCH_FILE RECIPE [key=value ...]}"
 
 NUM_PROCESSES=${NUM_PROCESSES:-$(sif resolve "$LAUNCH_FILE" --key num_processes)}
 NUM_MACHINES=${NUM_MACHINES:-$(sif resolve "$LAUNCH_FILE" --key num_machines)}
@@ -33,6 +36,7 @@ status=0
 accelerate launch "${options[@]}" -m sif_trainer.cli.main "${SIF_COMMAND:-train}" "$@" || status=$?
 if [ -s "$SIF_ERROR_FILE" ]; then
   head -n 1 "$SIF_ERROR_FILE" >&2
+  status=2 # as without a launcher: something that its user can mend
 elif [ "$status" -ne 0 ]; then
   echo "launch/train.sh: the run ended with status $status: a process failed or was killed; the first error above is" \
     "the cause. The same command goes on from the last complete checkpoint." >&2

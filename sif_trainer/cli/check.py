@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import itertools
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -46,11 +47,13 @@ def run(args: argparse.Namespace) -> int:
     from sif_trainer.cli.train import quiet_libraries
 
     quiet_libraries()
-    kind = kind_of(args.recipe)
+    kind = kind_of(args.recipe, args.overrides)
     if kind == "launch":
         raise UserError(f"{args.recipe} is a launch file; give a recipe, and the file as --launch {args.recipe}")
     if kind != "train" and args.worst_case:
         raise UserError(f"--worst-case trains a step of a training recipe; {args.recipe} is for sif {kind}")
+    if args.worst_case and args.device and not _is_here(args.device):
+        raise UserError(f"--worst-case trains on this machine, which has no {args.device}; leave one of them out")
     findings = list(_show({"train": _train, "adapt": _adapt, "eval": _eval, "study": _study}[kind](args)))
     problems = [finding for finding in findings if finding.level == "problem"]
     warnings = [finding for finding in findings if finding.level == "warning"]
@@ -151,13 +154,12 @@ def _subject(args: argparse.Namespace, values: dict[str, Any]) -> Subject:
 
 def _training(args: argparse.Namespace, values: dict[str, Any], subject: Subject) -> Iterator[Finding]:
     from sif_trainer.cli.train import answer_reader, monitors_of
-    from sif_trainer.trainer.check import check_training
+    from sif_trainer.trainer.check import Finding, check_training
     from sif_trainer.trainer.check_machine import devices, disk, gpus, main_memory, ports, requirements, versions
     from sif_trainer.trainer.memory import forecast_memory
 
     launch, folder = subject.launch, Path(args.run or "runs")
     device = _device(args.device) if args.device else None
-    yield from check_training(subject)
     monitors_of(subject.recipe, subject.config)  # refuses rules and answers that are not there
     answer_reader(subject.recipe.answer_rule)
     names, memory = (["planned"] * launch.num_processes, round(device.memory)) if device else devices()
@@ -171,15 +173,23 @@ def _training(args: argparse.Namespace, values: dict[str, Any], subject: Subject
         subject.on_cpu,
         memory,
     )
-    yield from _memory(forecast)
-    yield from _time(subject, forecast, device)
-    yield from versions(requirements())
-    yield from disk(folder, forecast, subject.config)
-    if device is None:
-        yield from ports(subject.config, launch)
+    here = device is None
     fits = gpus(launch, forecast, names, memory)
-    yield from (f for f in fits if device is None or f.check == "memory")
-    if args.worst_case:
+    problems = 0
+    for finding in itertools.chain(
+        check_training(subject),
+        _memory(forecast),
+        _time(subject, forecast, device),
+        versions(requirements()),
+        disk(folder, forecast, subject.config),
+        ports(subject.config, launch) if here else (),
+        (f for f in fits if here or f.check == "memory"),
+    ):
+        problems += finding.level == "problem"
+        yield finding
+    if args.worst_case and problems:
+        yield Finding("note", "worst case", "not trained, because of the problems above")
+    elif args.worst_case:
         yield from _worst_case(subject, values, forecast, main_memory())
 
 
@@ -204,12 +214,12 @@ def _time(subject: Subject, forecast: MemoryForecast, device: Any) -> Iterator[F
     import torch
 
     from sif_trainer.trainer.check import Finding
-    from sif_trainer.trainer.cost import DEVICES, Shape, seconds, step_cost, this_cpu
+    from sif_trainer.trainer.cost import Shape, device_called, seconds, step_cost, this_cpu
 
     config = subject.config
     if device is None and not subject.on_cpu:
-        name = torch.cuda.get_device_name()
-        device = next((known for kind, known in DEVICES.items() if kind in name), None)
+        name = torch.cuda.get_device_name() if torch.cuda.is_available() else "device of this machine"
+        device = device_called(name)
         if device is None:
             yield Finding("note", "time", f"the rates of a {name} are not known here; name a like one with --device")
             return
@@ -259,23 +269,39 @@ def _exam(recipe: Any) -> Iterator[Finding]:
     from sif_trainer.tasks.load import load_benchmark
     from sif_trainer.trainer.check import Finding
 
-    count = 0
-    for name in recipe.benchmarks:
-        problems = load_benchmark(name, recipe.data_dir, recipe.limit)
-        count += len(problems)
+    exams = {name: load_benchmark(name, recipe.data_dir, recipe.limit) for name in recipe.benchmarks}
+    for name, problems in exams.items():
         yield Finding("note", "exam", f"{name}: {len(problems):,} problems x {recipe.num_samples} samples")
-    most = count * recipe.num_samples * recipe.max_completion_length
-    yield Finding("note", "exam", f"{count * recipe.num_samples:,} responses, at most {most:,} tokens")
+    count = sum(map(len, exams.values())) * recipe.num_samples
+    yield Finding("note", "exam", f"{count:,} responses, at most {count * recipe.max_completion_length:,} tokens")
     if ":" not in recipe.model or recipe.model.split(":")[0] in ("transformers", "pypi", "embedded"):
+        from sif_trainer.policy.encoder import PromptEncoder
         from sif_trainer.trainer.check_subject import read_model
 
         tokenizer, model_config, ends = read_model(recipe.model)
+        encoder = PromptEncoder(tokenizer, chat_template_kwargs=recipe.chat_template_kwargs)
+        lengths = [len(encoder.encode(recipe.prompt(problem))) for part in exams.values() for problem in part]
+        asked = [length for length in lengths if length <= recipe.max_prompt_length]
+        if len(asked) < len(lengths):
+            left = len(lengths) - len(asked)
+            text = (
+                f"{left:,} prompts have more than max_prompt_length={recipe.max_prompt_length} tokens and are left out"
+            )
+            yield Finding("warning", "exam", text)
         room = getattr(model_config.get_text_config(), "max_position_embeddings", None)
-        needed = recipe.max_prompt_length + recipe.max_completion_length
+        needed = max(asked, default=0) + recipe.max_completion_length
         if room is not None and needed > room:
             text = f"prompt and response may take {needed} tokens, the model has {room} positions: long ones are cut"
             yield Finding("warning", "exam", text)
         yield Finding("note", "exam", f"a response ends with {' or '.join(repr(tokenizer.decode([i])) for i in ends)}")
+
+
+def _is_here(name: str) -> bool:
+    import torch
+
+    from sif_trainer.trainer.cost import device_called
+
+    return torch.cuda.is_available() and device_called(torch.cuda.get_device_name()) == _device(name)
 
 
 def _device(name: str) -> Any:

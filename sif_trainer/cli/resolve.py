@@ -13,6 +13,7 @@ import argparse
 import contextlib
 import dataclasses
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the resolved recipe, or one value: a text as it is, true or false, nothing for null."""
-    kind = kind_of(args.recipe)
+    kind = kind_of(args.recipe, args.overrides)
     if kind == "launch":
         values = parse_mapping(find_recipe(args.recipe).read_text(encoding="utf-8"), args.recipe)
         values |= parse_mapping("\n".join(o.replace("=", ": ", 1) for o in args.overrides), "command line")
@@ -60,17 +61,19 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def kind_of(recipe: str) -> str:
-    """Tell from a recipe's keys which command it is for: launch, study, adapt, eval or train.
+def kind_of(recipe: str, overrides: Iterable[str] = ()) -> str:
+    """Tell from a recipe's keys, or else from the overrides', which command it is for: launch, study, adapt, …
 
     Raises:
         UserError: for a recipe of another command.
     """
     path = find_recipe(recipe)
-    keys = parse_mapping(path.read_text(encoding="utf-8"), str(path))
-    for kind, key in KINDS.items():
-        if key in keys:
-            return kind
+    written = parse_mapping(path.read_text(encoding="utf-8"), str(path))
+    given = [override.partition("=")[0] for override in overrides]
+    for keys in (written, given):
+        for kind, key in KINDS.items():
+            if key in keys:
+                return kind
     raise UserError(
         f"{path}: no recipe for training, adaptation, evaluation or a study: it has none of the keys "
         f"{', '.join(KINDS.values())}"

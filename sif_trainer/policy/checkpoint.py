@@ -30,7 +30,7 @@ def locate(spec: str) -> Location:
     """Resolve a model's name.
 
     Raises:
-        UserError: a package, an embedded policy or a GGUF file that is not there.
+        UserError: a package, an embedded policy, a folder or a GGUF file that is not there.
     """
     kind, _, name = spec.partition(":")
     if kind == "pypi" and name:
@@ -43,7 +43,28 @@ def locate(spec: str) -> Location:
         if not Path(spec).is_file():
             raise UserError(f"there is no file '{spec}'")
         return _gguf(Path(spec))
+    if spec.startswith(("/", ".", "~")) and not Path(spec).is_dir():
+        raise UserError(f"there is no folder '{spec}'")
     return Location(spec)
+
+
+def is_adapter(where: Location) -> bool:
+    """Whether a folder holds a PEFT adapter, which transformers loads on its base, with nothing in it to train."""
+    return where.gguf_file is None and (Path(where.name) / "adapter_config.json").is_file()
+
+
+def read_adapter(name: str) -> Any:
+    """Return PEFT's configuration of the adapter in a folder or on the hub.
+
+    Raises:
+        UserError: no adapter, or one that cannot be read.
+    """
+    from peft import PeftConfig
+
+    try:
+        return PeftConfig.from_pretrained(name)
+    except (OSError, ValueError, TypeError, KeyError) as error:  # a broken file is told in many ways
+        raise UserError(f"adapter {name}: cannot be read: {_first_line(error)}") from error
 
 
 def fingerprint(where: Location, commit: str | None, settings: object) -> str:

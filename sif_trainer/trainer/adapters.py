@@ -8,12 +8,11 @@ an adapter is trained further, as it was at the start), so that it costs no memo
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sif_trainer.policy.checkpoint import load_trainable
+from sif_trainer.policy.checkpoint import is_adapter, load_trainable, locate, read_adapter
 from sif_trainer.runs.errors import UserError
 from sif_trainer.runs.folder import RunFolder
 from sif_trainer.runs.fresh_process import call_fresh
@@ -34,7 +33,11 @@ class AdapterSettings:
         metadata={"help": "Names of the layers that are adapted; all-linear: every linear layer but the head."},
     )
     adapter: str | None = field(
-        default=None, metadata={"help": "Folder or hub id of a LoRA adapter of this model to train further."}
+        default=None,
+        metadata={
+            "help": "Folder or hub id of a LoRA adapter of this model to train further, with the copies of whole "
+            "layers that it may hold (modules_to_save)."
+        },
     )
     load_in_4bit: bool = field(
         default=False,
@@ -51,12 +54,15 @@ class AdapterSettings:
         return self.lora_r is not None or self.adapter is not None
 
 
-def check_adapter(settings: AdapterSettings) -> None:
-    """Refuse settings that contradict one another.
+def check_adapter(settings: AdapterSettings, model: str | None = None) -> None:
+    """Refuse settings that contradict one another, an adapter that cannot be read, and a `model` that is an adapter.
 
     Raises:
         UserError: naming the settings and what to do.
     """
+    if model is not None and is_adapter(locate(model)):
+        base = read_adapter(model).base_model_name_or_path or "ITS BASE"
+        raise UserError(f"model={model} is an adapter; to train it further, set adapter={model} model={base}")
     if settings.lora_r is not None and settings.adapter is not None:
         raise UserError("lora_r makes a new adapter and adapter trains one further; leave one of them out")
     if settings.lora_r is not None and settings.lora_r < 1:
@@ -64,11 +70,8 @@ def check_adapter(settings: AdapterSettings) -> None:
     for name in ("load_in_4bit", "merge"):
         if getattr(settings, name) and not settings.trains_adapter:
             raise UserError(f"{name}=true needs an adapter: set lora_r=16, say, or adapter=FOLDER")
-    if settings.adapter is not None and Path(settings.adapter).is_dir():
-        file = Path(settings.adapter) / "adapter_config.json"
-        if not file.is_file():
-            raise UserError(f"adapter={settings.adapter} holds no adapter_config.json, so it is no PEFT adapter")
-        kind = json.loads(file.read_text(encoding="utf-8")).get("peft_type")
+    if settings.adapter is not None:
+        kind = getattr(read_adapter(settings.adapter).peft_type, "value", None)
         if kind != "LORA":
             raise UserError(f"adapter={settings.adapter} is of kind {kind}; only LoRA adapters are trained further")
 
@@ -88,8 +91,8 @@ def lora_config(settings: AdapterSettings) -> Any:
     )
 
 
-def continued(model: Any, settings: AdapterSettings) -> Any:
-    """Return the model with the adapter that is trained further on it, or the model itself.
+def continued(model: Any, settings: AdapterSettings, **options: Any) -> Any:
+    """Return the model with the adapter that is trained further on it, or the model itself; `options` are PEFT's.
 
     Raises:
         UserError: an adapter that does not fit the model.
@@ -99,10 +102,28 @@ def continued(model: Any, settings: AdapterSettings) -> Any:
     from peft import PeftModel
 
     try:
-        return PeftModel.from_pretrained(model, settings.adapter, is_trainable=True)
+        return PeftModel.from_pretrained(model, settings.adapter, is_trainable=True, **options)
+    except KeyError as error:
+        raise UserError(f"adapter={settings.adapter}: its weights lack {error}, which its settings name") from error
     except (OSError, ValueError, RuntimeError) as error:
-        reason = str(error).strip().splitlines()[0]
+        reason = " ".join(str(error).split("\n\t")[:2])  # of torch's list of what does not fit, the first
         raise UserError(f"adapter={settings.adapter}: cannot be loaded on this model: {reason}") from error
+
+
+def with_adapter(model: Any, settings: AdapterSettings) -> Any:
+    """Return the model with the adapter that would be trained on it, in the model's own type; for forecasts.
+
+    Raises:
+        UserError: an adapter that does not fit the model.
+    """
+    from peft import get_peft_model
+
+    if settings.lora_r is None:
+        return continued(model, settings, autocast_adapter_dtype=False)
+    try:
+        return get_peft_model(model, lora_config(settings), autocast_adapter_dtype=False)
+    except ValueError as error:
+        raise UserError(f"lora_target_modules={settings.lora_target_modules}: {error}") from error
 
 
 def merge_trained(recipe: Any, folder: RunFolder) -> None:

@@ -9,6 +9,7 @@ trainer/config.py.
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -69,14 +70,14 @@ def batch(subject: Subject) -> Told:
         yield "problem", f"{count} prompts, fewer than prompts_per_step={plan.prompts_per_step}: no epoch has a step"
         return
     yield "note", plan.explain_epoch(count)
-    steps = config.max_steps if config.max_steps > 0 else int(config.num_train_epochs * per_epoch)
+    epochs = math.ceil(config.num_train_epochs * per_epoch)
+    steps = config.max_steps if config.max_steps > 0 else epochs
     yield "note", f"{steps:,} steps, {steps / per_epoch:.3g} epochs, {steps * plan.prompts_per_step:,} prompts seen"
-    epochs = config.num_train_epochs * per_epoch
     if 0 < epochs < config.max_steps:
         yield (
             "warning",
             f"max_steps={config.max_steps} is more than num_train_epochs={config.num_train_epochs:g} gives "
-            f"({int(epochs)}); max_steps wins, and prompts are seen again",
+            f"({epochs}); max_steps wins, and prompts are seen again",
         )
     if config.save_strategy == "steps" and config.save_steps > steps:
         text = f"save_steps={config.save_steps:g} is past the end ({steps}): a killed run starts from nothing"

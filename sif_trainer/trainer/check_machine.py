@@ -77,13 +77,16 @@ def disk(folder: Path, forecast: MemoryForecast, config: SIFConfig) -> Iterator[
 
 
 def ports(config: SIFConfig, launch: Launch, environment: Any = os.environ) -> Iterator[Finding]:
-    """The port at which processes meet must be free, and a vLLM server must answer."""
-    if launch.num_processes > 1:
-        port = int(environment.get("MASTER_PORT", "29500"))
+    """The port at which machines meet must be free, and a vLLM server must answer.
+
+    On one machine accelerate takes another port where this one is taken.
+    """
+    if launch.num_machines > 1:
+        port = int(environment.get("MAIN_PORT") or launch.port or 29500)
         if answers("127.0.0.1", port):
-            yield Finding("problem", "ports", f"port {port}, at which the processes meet, is taken; set MASTER_PORT")
+            yield Finding("problem", "ports", f"port {port}, at which the machines meet, is taken; set MAIN_PORT")
         else:
-            yield Finding("note", "ports", f"port {port} is free")
+            yield Finding("note", "ports", f"port {port}, at which the machines meet, is free on this one")
     if config.use_vllm and config.vllm_mode == "server" and not config.vllm_server_base_url:
         host, port = config.vllm_server_host, config.vllm_server_port
         if answers(host, port):
@@ -97,7 +100,10 @@ def answers(host: str, port: int) -> bool:
     """Whether something listens there."""
     with socket.socket() as probe:
         probe.settimeout(2)
-        return probe.connect_ex((host, port)) == 0
+        try:
+            return probe.connect_ex((host, port)) == 0
+        except OSError:  # a name that no machine has
+            return False
 
 
 def gpus(launch: Launch, forecast: MemoryForecast, names: list[str], memory: int) -> Iterator[Finding]:

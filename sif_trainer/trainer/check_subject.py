@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from sif_trainer.data.prompts import load_prompts
-from sif_trainer.policy.checkpoint import locate
+from sif_trainer.policy.checkpoint import is_adapter, locate, read_adapter
 from sif_trainer.runs.errors import UserError
 from sif_trainer.runs.schema import build
 from sif_trainer.trainer.adapters import check_adapter
@@ -45,7 +45,7 @@ def look_at(values: Mapping[str, Any], launch: Launch, folder: Path, device: str
         UserError: for settings that contradict one another, and a model or prompts that cannot be read.
     """
     recipe = build(TrainRecipe, values)
-    check_adapter(recipe)
+    check_adapter(recipe, recipe.model)
     planned = dict(values)
     if launch.num_processes > 1:  # they are for that many, and settings here are made for one process
         planned = {key: value for key, value in planned.items() if key not in _BATCH}
@@ -78,7 +78,7 @@ def look_at(values: Mapping[str, Any], launch: Launch, folder: Path, device: str
 
 
 def read_model(spec: str) -> tuple[Any, Any, tuple[int, ...]]:
-    """Tokenizer, configuration and end tokens of a model, without its weights.
+    """Tokenizer, configuration and end tokens of a model, or of an adapter's base, without its weights.
 
     Raises:
         UserError: no such model.
@@ -88,6 +88,8 @@ def read_model(spec: str) -> tuple[Any, Any, tuple[int, ...]]:
     where = locate(spec)
     try:
         tokenizer = AutoTokenizer.from_pretrained(where.name, gguf_file=where.gguf_file)
+        if is_adapter(where):
+            where = locate(read_adapter(where.name).base_model_name_or_path or spec)
         model_config = AutoConfig.from_pretrained(where.name, gguf_file=where.gguf_file)
     except (OSError, ValueError) as error:
         raise UserError(f"model={spec}: cannot be read: {str(error).strip().splitlines()[0]}") from error

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import torch
+from transformers.integrations import get_reporting_integration_callbacks
 from trl import GRPOConfig
 
 from sif_trainer.feedback.settings import FeedbackSettings
@@ -121,6 +122,12 @@ class SIFConfig(FeedbackSettings, GRPOConfig):
         if self.bf16 is None and not self.fp16:  # type: ignore[has-type]
             self.bf16 = torch.cuda.is_available()
         GRPOConfig.__post_init__(self)
+        if not isinstance(self.chat_template_kwargs, dict | None):
+            raise ValueError(f"chat_template_kwargs={self.chat_template_kwargs!r} must be a mapping")
+        try:
+            get_reporting_integration_callbacks(self.report_to)  # the trainer asks it for them, much later
+        except ValueError as error:
+            raise ValueError(f"report_to: {error}") from error
         self._align_saves()
 
     def _check_method(self) -> None:
@@ -173,6 +180,11 @@ class SIFConfig(FeedbackSettings, GRPOConfig):
             ("top_k", self.top_k >= 0, "must not be negative; 0 is off"),
             ("top_p", 0 < self.top_p <= 1, "must lie in (0, 1]"),
             ("num_iterations", self.num_iterations >= 1, "must be at least 1"),
+            (
+                "num_train_epochs",
+                self.num_train_epochs > 0 or self.max_steps > 0,
+                "trains nothing; set max_steps, too",
+            ),
         ):
             if not holds:
                 raise ValueError(f"{name}={getattr(self, name)} {rule}")

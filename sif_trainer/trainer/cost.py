@@ -8,6 +8,7 @@ The formulas and what they leave out are in docs/scaling.md; benchmarks/scaling.
 
 from __future__ import annotations
 
+import re
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -36,6 +37,13 @@ DEVICES = {
     "RTX 3090": Device(71e12, 0.936e12, 24e9),
     "L4": Device(121e12, 0.3e12, 24e9),
 }
+
+
+def device_called(name: str) -> Device | None:
+    """Return the device of a driver's name for it, such as "NVIDIA A100-SXM4-80GB"; an L40 is no L4."""
+    return next((device for kind, device in DEVICES.items() if re.search(rf"\b{kind}\b", name)), None)
+
+
 EFFICIENCY = 0.4  # share of the peak rates that steps of this kind reach: an assumption, and said to be one
 
 

@@ -111,7 +111,8 @@ def make_trainer(
     Raises:
         UserError: for a model, prompts or settings that cannot work.
     """
-    check_adapter(recipe)
+    check_adapter(recipe, recipe.model)
+    _check_hub(config)
     check_strategy(config)
     model, tokenizer = load_trainable(recipe.model, recipe.dtype, recipe.load_in_4bit)
     model = continued(model, recipe)
@@ -174,6 +175,19 @@ def _require_extras(values: Mapping[str, Any]) -> None:
     ):
         if wanted:
             require(package, extra)
+
+
+def _check_hub(config: SIFConfig) -> None:
+    """Refuse to push to a hub that cannot be reached or does not know the user."""
+    if not config.push_to_hub:
+        return
+    from huggingface_hub import whoami
+
+    try:
+        whoami(token=config.hub_token)
+    except Exception as error:  # those of the HTTP library have no base class of the hub's
+        reason = str(error).strip().splitlines()[0]
+        raise UserError(f"push_to_hub=true, but the hub cannot be used: {reason}") from error
 
 
 def _cpu_defaults() -> dict[str, Any]:

@@ -32,21 +32,26 @@ class Launch:
     strategy: Strategy = "none"
     offload: bool = False
     mixed_precision: str = "no"
+    port: int | None = None
+    """Where the processes of several machines meet, if the file says so."""
 
 
 def read_launch(path: str | Path) -> Launch:
     """Read an accelerate configuration file.
 
     Raises:
-        UserError: not there, not YAML, or a kind of distribution that is not known here.
+        UserError: not there, not YAML, no numbers where there must be, or a kind of distribution that is not tested.
     """
     try:
         text = Path(path).read_text(encoding="utf-8")
     except OSError as error:
         raise UserError(f"launch file {path} cannot be read: {error.strerror}") from error
     values = parse_mapping(text, str(path))
-    kind, shards = str(values.get("distributed_type", "NO")), values.get("deepspeed_config") or {}
-    strategies = {"NO": "none", "MULTI_GPU": "ddp", "FSDP": "fsdp2", "DEEPSPEED": f"zero{shards.get('zero_stage')}"}
+    kind = str(values.get("distributed_type", "NO"))
+    shards, fsdp = (_mapping(values, name, path) for name in ("deepspeed_config", "fsdp_config"))
+    if kind == "FSDP":
+        kind += str(fsdp.get("fsdp_version", 1))  # accelerate's own default
+    strategies = {"NO": "none", "MULTI_GPU": "ddp", "FSDP2": "fsdp2", "DEEPSPEED": f"zero{shards.get('zero_stage')}"}
     strategy = strategies.get(kind)
     if strategy not in ("none", "ddp", "zero2", "zero3", "fsdp2"):
         raise UserError(
@@ -55,12 +60,27 @@ def read_launch(path: str | Path) -> Launch:
         )
     offloads = {shards.get("offload_optimizer_device"), shards.get("offload_param_device")}
     return Launch(
-        num_processes=int(values.get("num_processes", 1)),
-        num_machines=int(values.get("num_machines", 1)),
+        num_processes=_number(values.get("num_processes", 1), f"launch file {path}: num_processes"),
+        num_machines=_number(values.get("num_machines", 1), f"launch file {path}: num_machines"),
         strategy=cast(Strategy, strategy),
-        offload="cpu" in offloads or bool((values.get("fsdp_config") or {}).get("fsdp_offload_params")),
+        offload="cpu" in offloads or bool(fsdp.get("fsdp_offload_params")),
         mixed_precision=str(values.get("mixed_precision", "no")),
+        port=values.get("main_process_port") and _number(values["main_process_port"], f"{path}: main_process_port"),
     )
+
+
+def _number(value: Any, name: str) -> int:
+    """Return a whole number from 1 on, of a file or of the environment."""
+    if isinstance(value, bool) or not str(value).isdecimal() or int(value) < 1:
+        raise UserError(f"{name} is {value!r}; it must be a whole number, 1 or more")
+    return int(value)
+
+
+def _mapping(values: Mapping[str, Any], name: str, path: str | Path) -> Mapping[str, Any]:
+    found = values.get(name) or {}
+    if not isinstance(found, Mapping):
+        raise UserError(f"launch file {path}: {name} is {found!r}; it must be settings, one to a line")
+    return found
 
 
 def check_world_size(environment: Mapping[str, str] = os.environ) -> None:
@@ -74,7 +94,7 @@ def check_world_size(environment: Mapping[str, str] = os.environ) -> None:
     """
     started = int(environment.get("WORLD_SIZE", "1"))
     expected = environment.get(EXPECTED)
-    if expected is not None and int(expected) != started:
+    if expected is not None and _number(expected, EXPECTED) != started:
         raise UserError(
             f"the launch was to start {expected} processes ({EXPECTED}), but {started} runs; "
             "compare num_processes, num_machines and machine_rank of the launch file with the machines there are"

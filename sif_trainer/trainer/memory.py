@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from sif_trainer.certainty.tiles import TILE_TOKENS, TILE_VOCABULARY, TILE_VOCABULARY_CPU
-from sif_trainer.trainer.adapters import AdapterSettings, lora_config
+from sif_trainer.trainer.adapters import with_adapter
 from sif_trainer.trainer.batch import BatchPlan
 from sif_trainer.trainer.config import SIFConfig
 from sif_trainer.trainer.launched import Launch
@@ -95,7 +95,9 @@ def forecast_memory(
     """
     dtype = weight_dtype(recipe.dtype, model_config, on_cpu)
     compute = torch.bfloat16 if config.bf16 and not on_cpu else dtype
-    model = model_without_data(model_config, compute, lora_config(_as_new(recipe)))
+    model = model_without_data(model_config, compute)
+    with torch.device("meta"):
+        model = with_adapter(model, recipe)
     if config.gradient_checkpointing:
         model.gradient_checkpointing_enable(dict(config.gradient_checkpointing_kwargs or {"use_reentrant": False}))
         if recipe.trains_adapter:
@@ -222,10 +224,3 @@ def _no_checkpointing(model: Any) -> Iterator[None]:
 
 def _engine_here(config: SIFConfig) -> bool:
     return bool(config.use_vllm) and config.vllm_mode == "colocate"
-
-
-def _as_new(recipe: Any) -> AdapterSettings:
-    """An adapter that is trained further is counted as a new one of rank 16; its own rank is in its folder."""
-    return AdapterSettings(
-        lora_r=recipe.lora_r or (16 if recipe.adapter else None), lora_target_modules=recipe.lora_target_modules
-    )

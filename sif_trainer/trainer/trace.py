@@ -55,14 +55,10 @@ class LiveBytes(TorchDispatchMode):
         self.now -= size
 
 
-def model_without_data(model_config: Any, dtype: torch.dtype, lora: Any = None) -> Any:
-    """Return the model on the meta device, with an adapter on it where PEFT's configuration of one is given."""
+def model_without_data(model_config: Any, dtype: torch.dtype) -> Any:
+    """Return the model on the meta device."""
     with torch.device("meta"):
         model = AutoModelForCausalLM.from_config(model_config, dtype=dtype, attn_implementation=ATTENTION)
-        if lora is not None:
-            from peft import get_peft_model
-
-            model = get_peft_model(model, lora, autocast_adapter_dtype=False)
     return model.train()
 
 

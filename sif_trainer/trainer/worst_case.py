@@ -49,7 +49,8 @@ def train_worst_step(values: dict[str, Any], subject: Subject) -> WorstStep:
             "logprobs": [[0.0] * limit for _ in prompts],
         }
 
-    once = {"max_steps": 1, "save_strategy": "no", "health": "off", "report_to": "none", "use_vllm": False}
+    alone = {"report_to": "none", "push_to_hub": False, "use_vllm": False, "certainty_source": "model"}
+    once = {"max_steps": 1, "save_strategy": "no", "health": "off", **alone}
     recipe = dataclasses.replace(subject.recipe, validation=None)
     with tempfile.TemporaryDirectory() as folder:
         config = build_config({**values, **once}, Path(folder))

@@ -8,8 +8,11 @@ from pathlib import Path
 
 import pytest
 import yaml
+from peft import LoraConfig, get_peft_model
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from sif_trainer.cli.main import main
+from sif_trainer.policy.checkpoint import locate
 from sif_trainer.runs.recipe import recipe_names
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "trainer"))
@@ -41,7 +44,7 @@ def sif(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, st
 def test_a_training_recipe_and_its_worst_step(
     recipe: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    options = ("save_steps=2", "--run", tmp_path / "run", "--worst-case")
+    options = ("save_steps=2", "push_to_hub=true", "--run", tmp_path / "run", "--worst-case")
     status, out, _ = sif(capsys, "check", recipe, *options)
     assert status == 0, out
     for text in (
@@ -72,6 +75,36 @@ def test_a_problem_has_a_status(recipe: Path, capsys: pytest.CaptureFixture[str]
     assert status == 2 and "mth" in errors
 
 
+def test_a_worst_step_that_is_not_trained(
+    recipe: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    status, _, errors = sif(capsys, "check", recipe, "--worst-case", "--device", "H100")
+    assert status == 2 and "this machine, which has no H100" in errors
+    status, out, _ = sif(capsys, "check", recipe, "--worst-case", "max_completion_length=200")
+    assert status == 1 and "not trained, because of the problems above" in out
+
+
+def test_prompts_and_a_kind_from_the_command_line(recipe: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    values = yaml.safe_load(recipe.read_text())
+    bare = recipe.with_name("bare.yaml")
+    bare.write_text(yaml.safe_dump({key: value for key, value in values.items() if key != "prompts"}))
+    for command in ("check", "resolve"):
+        status, _, errors = sif(capsys, command, bare)
+        assert status == 2 and "has none of the keys" in errors
+        status, out, errors = sif(capsys, command, bare, f"prompts={values['prompts']}")
+        assert status == 0, out + errors
+
+
+def test_an_adapter_that_is_evaluated(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    base = locate("embedded:cipher").name
+    model = AutoModelForCausalLM.from_pretrained(base)
+    get_peft_model(model, LoraConfig(r=2, target_modules=["q_proj"])).save_pretrained(tmp_path / "adapter")
+    AutoTokenizer.from_pretrained(base).save_pretrained(tmp_path / "adapter")
+    status, out, errors = sif(capsys, "check", "smoke/evaluate", f"model={tmp_path / 'adapter'}")
+    assert status == 0 and "a response ends with '<eos>'" in out, out + errors
+
+
 def test_a_launch_file_and_a_device(recipe: Path, capsys: pytest.CaptureFixture[str]) -> None:
     zero2 = ROOT / "launch" / "accelerate" / "zero2.yaml"
     status, out, _ = sif(
@@ -85,6 +118,8 @@ def test_a_launch_file_and_a_device(recipe: Path, capsys: pytest.CaptureFixture[
     ("recipe_name", "overrides", "told"),
     [
         ("smoke/evaluate", (), "problems x"),
+        ("smoke/evaluate", ("max_prompt_length=3",), "prompts have more than max_prompt_length=3 tokens"),
+        ("smoke/evaluate", ("max_completion_length=100",), "the model has 128 positions"),
         ("smoke/adapt", (), "problems x 8 samples"),
         ("study/cipher", (), "runs, at equal rollouts and steps"),
     ],
@@ -95,6 +130,7 @@ def test_other_recipes(
     status, out, errors = sif(capsys, "check", recipe_name, *overrides, "--run", tmp_path / "run")
     assert status == 0, out + errors
     assert told in out and "0 problems" in out
+    assert overrides or "positions" not in out
 
 
 def test_recipes_of_other_commands_and_launch_files(capsys: pytest.CaptureFixture[str]) -> None:

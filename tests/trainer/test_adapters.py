@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 import tiny
 import torch
+from peft import LoraConfig, get_peft_model
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 
 from sif_trainer.cli.train import train_in
 from sif_trainer.policy import load_policy
 from sif_trainer.runs.errors import UserError
-from sif_trainer.trainer.adapters import AdapterSettings, check_adapter, lora_config
+from sif_trainer.trainer.adapters import AdapterSettings, check_adapter, lora_config, with_adapter
 
 SETTINGS = {
     "learning_rate": 0.1,
@@ -24,6 +27,16 @@ SETTINGS = {
     "health": "off",
     "lora_target_modules": "all-linear",
 }
+
+
+def adapter_of(model: Any, folder: Path, **settings: Any) -> str:
+    """Write a new adapter of rank 2; its settings are then changed in the file, where there are any."""
+    saves = settings.pop("saves", None)
+    config = LoraConfig(r=2, target_modules="all-linear", task_type="CAUSAL_LM", modules_to_save=saves)
+    get_peft_model(model, config).save_pretrained(folder)
+    file = folder / "adapter_config.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), **settings}))
+    return str(folder)
 
 
 @pytest.fixture(scope="module")
@@ -58,6 +71,20 @@ def test_a_new_adapter_is_trained_merged_and_trained_further(values: dict, tmp_p
     kl = [json.loads(line)["kl"] for line in (second / "metrics.jsonl").read_text().splitlines()]
     assert kl[0] == pytest.approx(0, abs=1e-6) and kl[1] > 0  # the reference is the adapter as it was at the start
 
+    told = f"set adapter={first / 'last'} model={values['model']}"
+    with pytest.raises(UserError, match=re.escape(told)):  # transformers would load it, and nothing could be trained
+        train_in(tmp_path / "third", {**values, "model": str(first / "last"), "lora_r": 2, "merge": True})
+
+
+def test_a_head_that_an_adapter_holds_a_copy_of_is_trained(values: dict, tmp_path: Path) -> None:
+    given = adapter_of(AutoModelForCausalLM.from_pretrained(values["model"]), tmp_path / "given", saves=["lm_head"])
+    train_in(tmp_path / "run", {**values, "adapter": given})
+    before, after = (load_file(path / "adapter_model.safetensors") for path in (Path(given), tmp_path / "run/last"))
+    head = "base_model.model.lm_head.weight"
+    assert (after[head] - before[head]).abs().max() > 1e-4
+    metrics = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    assert metrics[0]["kl"] == pytest.approx(0, abs=1e-6) and metrics[1]["kl"] > 0
+
 
 @pytest.mark.parametrize(
     ("settings", "complaint"),
@@ -74,20 +101,41 @@ def test_what_contradicts_itself(settings: dict, complaint: str) -> None:
 
 
 def test_folders_that_are_no_lora(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"holds no adapter_config\.json"):
-        check_adapter(AdapterSettings(adapter=str(tmp_path)))
-    (tmp_path / "adapter_config.json").write_text('{"peft_type": "IA3"}')
-    with pytest.raises(UserError, match="is of kind IA3"):
-        check_adapter(AdapterSettings(adapter=str(tmp_path)))
+    for text, complaint in (
+        (None, r"cannot be read: Can't find 'adapter_config\.json'"),
+        ('{"peft_type": "IA3"}', "is of kind IA3"),
+        ("{torn", "cannot be read: Expecting property name"),
+        ("[1]", "cannot be read"),
+        ('{"peft_type": "NEW"}', "cannot be read: 'NEW'"),
+    ):
+        if text is not None:
+            (tmp_path / "adapter_config.json").write_text(text)
+        with pytest.raises(UserError, match=complaint):
+            check_adapter(AdapterSettings(adapter=str(tmp_path)))
 
 
-def test_an_adapter_of_another_model(values: dict, tmp_path: Path) -> None:
-    from peft import get_peft_model
+@pytest.mark.parametrize(
+    ("shape", "changed", "complaint"),
+    [
+        ({"hidden_size": 32}, {}, "cannot be loaded on this model: .*size mismatch"),
+        ({}, {"r": 4}, "cannot be loaded on this model: .*size mismatch"),
+        ({}, {"modules_to_save": ["lm_head"]}, "its weights lack 'base_model.model.lm_head.weight'"),
+    ],
+)
+def test_an_adapter_of_another_model(values: dict, tmp_path: Path, shape: dict, changed: dict, complaint: str) -> None:
+    settings = AdapterSettings(adapter=adapter_of(tiny.model(**shape), tmp_path / "other", **changed))
+    with pytest.raises(UserError, match=complaint):
+        train_in(tmp_path / "run", {**values, "adapter": settings.adapter})
+    with torch.device("meta"), pytest.raises(UserError, match=complaint):  # as the forecast of memory does
+        with_adapter(tiny.model(), settings)
 
-    other = get_peft_model(tiny.model(hidden_size=32), lora_config(AdapterSettings(lora_r=2)))
-    other.save_pretrained(tmp_path / "other")
-    with pytest.raises(UserError, match="cannot be loaded on this model"):
-        train_in(tmp_path / "run", {**values, "adapter": str(tmp_path / "other")})
+
+def test_layers_that_are_not_there(values: dict, tmp_path: Path) -> None:
+    settings = AdapterSettings(lora_r=2, lora_target_modules="nope")
+    with pytest.raises(UserError, match="lora_target_modules=nope: Target modules"):
+        with_adapter(tiny.model(), settings)
+    with pytest.raises(UserError, match="Target modules nope not found"):
+        train_in(tmp_path / "run", {**values, "lora_r": 2, "lora_target_modules": "nope"})
 
 
 def test_all_weights_are_trained_by_default() -> None:

@@ -12,14 +12,17 @@ from typing import Any
 
 import pytest
 import tiny
+from peft import LoraConfig, get_peft_model
 from transformers import GenerationConfig
 
 from sif_trainer.runs.errors import UserError
 from sif_trainer.trainer import check_machine
 from sif_trainer.trainer.check import CHECKS, Subject, check_training
 from sif_trainer.trainer.check_subject import look_at
+from sif_trainer.trainer.cost import DEVICES, device_called
 from sif_trainer.trainer.launched import Launch, read_launch
 from sif_trainer.trainer.memory import MemoryForecast, forecast_memory
+from sif_trainer.trainer.worst_case import train_worst_step
 
 ROOT = Path(__file__).parents[2]
 GIB = 2**30
@@ -80,6 +83,11 @@ def test_a_recipe_that_is_fine(look: Callable[..., Subject]) -> None:
         ({"model": "gone/model"}, "model=gone/model: cannot be read"),
         ({"lora_r": 4, "adapter": "x"}, "leave one of them out"),
         ({"merge": True}, "merge=true needs an adapter"),
+        ({"adapter": "/nope/adapter"}, "adapter /nope/adapter: cannot be read"),
+        ({"model": "/nope"}, "there is no folder '/nope'"),
+        ({"chat_template_kwargs": "3"}, "chat_template_kwargs='3' must be a mapping"),
+        ({"num_train_epochs": 0.0}, "num_train_epochs=0.0 trains nothing"),
+        ({"report_to": "nope"}, "report_to: nope is not supported"),
     ],
 )
 def test_what_contradicts_itself_is_refused(look: Callable[..., Subject], changed: dict, complaint: str) -> None:
@@ -90,6 +98,8 @@ def test_what_contradicts_itself_is_refused(look: Callable[..., Subject], change
 def test_batch(look: Callable[..., Subject]) -> None:
     assert "no epoch has a step" in heard(look(num_prompts=3), "problem")
     assert "prompts are seen again" in heard(look(max_steps=50))
+    assert "1 steps, 0.167 epochs" in heard(look(num_train_epochs=0.1), "note")  # rounded up, as the trainer does
+    assert heard(look(num_train_epochs=0.0, max_steps=2), "note")
     assert "save_steps=100 is past the end (6)" in heard(look(save_steps=100))
     with pytest.raises(UserError, match="can't be shared equally by 3 processes; nearest valid prompts_per_step: 3"):
         look(Launch(num_processes=3, strategy="ddp"))
@@ -200,16 +210,27 @@ def test_disk(look: Callable[..., Subject], tmp_path: Path) -> None:
 
 def test_ports(look: Callable[..., Subject]) -> None:
     subject = look(device="H100", use_vllm=True, vllm_mode="server", vllm_server_host="127.0.0.1")
-    two = Launch(num_processes=2, strategy="ddp")
+    two = Launch(num_processes=2, num_machines=2, strategy="ddp")
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
         subject.config.vllm_server_port = port
-        findings = list(check_machine.ports(subject.config, two, {"MASTER_PORT": str(port)}))
-        assert f"port {port}, at which the processes meet, is taken" in texts(findings, "problem")
+        findings = list(check_machine.ports(subject.config, two, {"MAIN_PORT": str(port)}))
+        assert f"port {port}, at which the machines meet, is taken" in texts(findings, "problem")
         assert "something answers" in texts(findings, "note")
+        named = dataclasses.replace(two, port=port)
+        assert "is taken" in texts(check_machine.ports(subject.config, named, {}), "problem")
+        alone = dataclasses.replace(named, num_machines=1)  # accelerate takes another port
+        assert not texts(check_machine.ports(subject.config, alone, {}), "problem")
     assert "no vLLM server answers" in texts(check_machine.ports(subject.config, Launch()), "warning")
+    subject.config.vllm_server_host = "no.such.host.invalid"
+    assert "no vLLM server answers" in texts(check_machine.ports(subject.config, Launch()), "warning")
+
+
+def test_a_device_by_its_drivers_name() -> None:
+    assert device_called("NVIDIA A100-SXM4-80GB") == DEVICES["A100"] and device_called("NVIDIA L4") == DEVICES["L4"]
+    assert device_called("NVIDIA L40") is None
 
 
 def test_gpus_and_memory() -> None:
@@ -243,6 +264,24 @@ def test_launch_files(tmp_path: Path) -> None:
         read_launch(tmp_path / "gone.yaml")
 
 
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("num_processes: abc", "num_processes is 'abc'"),
+        ("num_processes: 0", "num_processes is 0"),
+        ("num_machines: true", "num_machines is True"),
+        ("main_process_port: x", "main_process_port is 'x'"),
+        ("deepspeed_config: foo", "deepspeed_config is 'foo'"),
+        ("distributed_type: FSDP", "FSDP1"),
+        ("{distributed_type: FSDP, fsdp_config: {fsdp_version: 1}}", "FSDP1"),
+    ],
+)
+def test_a_launch_file_that_cannot_be_meant(tmp_path: Path, text: str, complaint: str) -> None:
+    (tmp_path / "odd.yaml").write_text(text + "\n")
+    with pytest.raises(UserError, match=complaint):
+        read_launch(tmp_path / "odd.yaml")
+
+
 # --- the forecast ---------------------------------------------------------------------------------------------------
 
 
@@ -273,11 +312,25 @@ def test_an_adapter_needs_no_reference_and_little_optimizer(look: Callable[..., 
     assert forecast_of(look(beta=0.0)).reference == 0
 
 
+def test_an_adapter_that_is_trained_further(look: Callable[..., Subject], tmp_path: Path) -> None:
+    folder = tmp_path / "adapter"
+    get_peft_model(tiny.model(), LoraConfig(r=3, target_modules=["q_proj"])).save_pretrained(folder)
+    assert forecast_of(look(adapter=str(folder))).num_trained == 2 * 3 * (16 + 16)  # layers x rank x (in + out)
+    with pytest.raises(UserError, match=r"is an adapter; to train it further, set adapter=\S+ model=ITS BASE"):
+        look(model=str(folder))
+
+
 def test_checkpointing_and_shorter_texts_take_less(look: Callable[..., Subject]) -> None:
     long = forecast_of(look(max_completion_length=90))
     assert forecast_of(look(max_completion_length=90, gradient_checkpointing=True)).activations < long.activations
     assert forecast_of(look()).activations < long.activations
     assert forecast_of(look()).kv_cache < long.kv_cache
+
+
+def test_the_worst_step_is_trained_without_an_engine(look: Callable[..., Subject], values: dict[str, Any]) -> None:
+    subject = look(lora_r=2)
+    asked = {**values, "use_vllm": True, "certainty_source": "engine", "vllm_mode": "colocate"}
+    assert train_worst_step(asked, subject).length == subject.prompts.max_length + 12
 
 
 def test_every_check_is_documented() -> None:

@@ -34,6 +34,7 @@ def test_a_launch_as_asked_for(environment: dict[str, str]) -> None:
     [
         (MEETING, "asked for several processes and started one"),
         ({"SIF_WORLD_SIZE": "8"}, "was to start 8 processes"),
+        ({"SIF_WORLD_SIZE": "abc"}, "SIF_WORLD_SIZE is 'abc'"),
         ({"SIF_WORLD_SIZE": "8", "WORLD_SIZE": "4"}, "but 4 runs"),
     ],
 )
