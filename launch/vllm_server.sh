@@ -10,14 +10,12 @@ source "$(dirname "${BASH_SOURCE[0]}")/quiet.sh"
 
 RECIPE=${1:?usage: bash launch/vllm_server.sh RECIPE [key=value ...]}
 shift
-mode=$(sif resolve "$RECIPE" "$@" --key vllm_mode)
+values=$(sif resolve "$RECIPE" "$@" --key vllm_mode --key model --key vllm_server_port --key vllm_max_model_length)
+{ read -r mode && read -r model && read -r port && read -r length || true; } <<<"$values"
 if [ "$mode" != server ]; then
   echo "launch/vllm_server.sh: vllm_mode of $RECIPE is '$mode'; only 'server' wants one" >&2
   exit 2
 fi
-model=$(sif resolve "$RECIPE" "$@" --key model)
-port=$(sif resolve "$RECIPE" "$@" --key vllm_server_port)
-length=$(sif resolve "$RECIPE" "$@" --key vllm_max_model_length)
 options=(--model "$model" --tensor_parallel_size "${NUM_GPUS:-1}" --host "${HOST:-0.0.0.0}" --port "${PORT:-$port}")
 if [ -n "$length" ]; then
   options+=(--max_model_len "$length")

@@ -36,7 +36,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "overrides", nargs="*", default=[], metavar="key=value", help="settings that replace the recipe's"
     )
-    parser.add_argument("--key", metavar="NAME", help="print this value alone, as a shell wants it")
+    parser.add_argument(
+        "--key",
+        metavar="NAME",
+        action="append",
+        help="this value alone, as a shell wants it; more of them, a line each",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -55,9 +60,10 @@ def run(args: argparse.Namespace) -> int:
     if args.key is None:
         print(dump(values), end="")
         return 0
-    if args.key not in everything:
-        raise UserError(f"{args.recipe} has no key '{args.key}'{nearest(args.key, everything)}")
-    print(_plain(everything[args.key]))
+    for key in args.key:
+        if key not in everything:
+            raise UserError(f"{args.recipe} has no key '{key}'{nearest(key, everything)}")
+    print("\n".join(_plain(everything[key]) for key in args.key))
     return 0
 
 

@@ -157,6 +157,8 @@ def test_resolve(recipe: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert (status, out) == (0, wanted + "\n"), key
     status, out, _ = sif(capsys, "resolve", ROOT / "launch/accelerate/zero2.yaml", "--key", "num_processes")
     assert (status, out) == (0, "8\n")
+    status, out, _ = sif(capsys, "resolve", recipe, "--key", "num_windows", "--key", "vllm_mode")
+    assert (status, out) == (0, "10\ncolocate\n")
     status, _, errors = sif(capsys, "resolve", recipe, "--key", "num_window")
     assert status == 2 and "did you mean 'num_windows'?" in errors
 

@@ -198,7 +198,7 @@ echo $$ > "$SEEN/server.pid"
 exec sleep 300
 """
 ACCELERATE = """#!/bin/bash
-until [ -e "$SEEN/server.pid" ]; do sleep 0.1; done
+for ((i = 0; i < 2000; i++)); do [ -e "$SEEN/server.pid" ] && break; sleep 0.1; done
 echo "$NODES: $*" > "$SEEN/trainer$MACHINE_RANK"
 exit 3
 """

@@ -20,19 +20,28 @@ def train(folder: Path, tracker: str) -> None:
     ).train()
 
 
-def test_wandb_offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    wandb = pytest.importorskip("wandb")
-    for name, value in {
-        "WANDB_MODE": "offline",
-        "WANDB_DIR": str(tmp_path),
-        "WANDB_PROJECT": "sif",
-        "WANDB_RUN_GROUP": "tiny",
-        "WANDB_SILENT": "true",
-    }.items():
-        monkeypatch.setenv(name, value)
-    train(tmp_path / "run", "wandb")
+def in_a_process(call: str, **environment: str) -> None:
+    """Call a function of this file in a process of its own: trackers remember where their files are from their import
+    on, and wandb's are gone when a process that was forked from this one ends."""
+    here = Path(__file__).parent
+    found = {"PYTHONPATH": os.pathsep.join([str(here), str(here.parents[1])]), "OMP_NUM_THREADS": "1"}
+    code = f"import test_trackers; from pathlib import Path; test_trackers.{call}"
+    subprocess.run([sys.executable, "-c", code], env={**os.environ, **found, **environment}, check=True)
+
+
+def train_with_wandb(folder: Path) -> None:
+    import wandb
+
+    train(folder, "wandb")
     assert wandb.run.group == "tiny" and wandb.run.name == "seed7"
     wandb.finish()
+
+
+def test_wandb_offline(tmp_path: Path) -> None:
+    pytest.importorskip("wandb")
+    names = {"WANDB_PROJECT": "sif", "WANDB_RUN_GROUP": "tiny"}
+    offline = {"WANDB_MODE": "offline", "WANDB_DIR": str(tmp_path), "WANDB_SILENT": "true"}
+    in_a_process(f"train_with_wandb(Path({str(tmp_path / 'run')!r}))", **names, **offline)
     (file,) = tmp_path.glob("wandb/offline-run-*/run-*.wandb")
     stored = file.read_bytes()
     for key in (b"sif/keep_rate", b"sif/certainty_mean", b"sif/window_margin", b"completions", b"num_windows"):
@@ -51,12 +60,7 @@ def test_tensorboard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_trackio(tmp_path: Path) -> None:
     pytest.importorskip("trackio")
-    code = f"import pathlib, test_trackers; test_trackers.train(pathlib.Path({str(tmp_path / 'run')!r}), 'trackio')"
-    here = Path(__file__).parent
-    found = os.pathsep.join([str(here), str(here.parents[1])])
-    paths = {"PYTHONPATH": found, "TRACKIO_DIR": str(tmp_path / "trackio")}
-    # It reads where its files belong when it is imported, so it needs a process of its own.
-    subprocess.run([sys.executable, "-c", code], env={**os.environ, **paths, "OMP_NUM_THREADS": "1"}, check=True)
+    in_a_process(f"train(Path({str(tmp_path / 'run')!r}), 'trackio')", TRACKIO_DIR=str(tmp_path / "trackio"))
     stored = b"".join(path.read_bytes() for path in (tmp_path / "trackio").rglob("*") if path.is_file())
     assert b"sif/keep_rate" in stored and b"sif/certainty_mean" in stored
 
