@@ -7,4 +7,4 @@ export NO_MKDOCS_2_WARNING=1 # a notice about the theme, printed at every build
 echo "installing into $VENV"
 install -e '.[docs]'
 "$VENV/bin/mkdocs" build --config-file launch/mkdocs.yml --strict
-echo "open build/docs/index.html; its search needs a server: $VENV/bin/python -m http.server --directory build/docs"
+echo "open build/docs/index.html"

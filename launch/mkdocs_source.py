@@ -16,16 +16,18 @@ from mkdocs.utils import get_relative_url
 
 ROOT = Path(__file__).parents[1]
 HOMES = ("{}", "sif_trainer/{}", "recipes/{}.yaml")  # where a path of the docs may lie
-LANGUAGES = {".py": "python", ".yaml": "yaml", ".sh": "bash", ".slurm": "bash"}
+LANGUAGES = {".py": "python", ".yaml": "yaml", ".sh": "bash", ".slurm": "bash", ".txt": "text"}
 IN_CODE = re.compile(r"`(?P<path>[\w.-]+/[\w./-]*\w)(?:::(?P<name>\w+))?`")
-IN_HTML = re.compile(r'(?<!">)<code>(?P<path>[\w.-]+/[\w./-]*\w)(?:::(?P<name>\w+))?</code>')
+IN_HTML = re.compile(
+    r'(?<!">)(?<!<summary>Source code in )<code>(?P<path>[\w.-]+/[\w./-]*\w)(?:::(?P<name>\w+))?</code>'
+)
 LINK = re.compile(r"\]\((?:\.\./)+(?P<path>[^)#]+)\)")
 
 
 def source(path: str) -> Path | None:
     """The file that a path of the docs names, relative to the project; None if there is none."""
     files = (Path(home.format(path)) for home in HOMES)
-    return next((file for file in files if (ROOT / file).is_file()), None)
+    return next((file for file in files if file.suffix in LANGUAGES and (ROOT / file).is_file()), None)
 
 
 def page_of(file: Path) -> str:
@@ -41,7 +43,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         text = (ROOT / file).read_text(encoding="utf-8")
         content = (
             f"---\nsearch:\n  exclude: true\nhide: [navigation, toc]\n---\n# {file.as_posix()}\n\n"
-            f"~~~~~~ {LANGUAGES.get(file.suffix, 'text')}\n{text}\n~~~~~~\n"
+            f"~~~~~~ {LANGUAGES[file.suffix]}\n{text}\n~~~~~~\n"
         )
         files.append(File.generated(config, page_of(file), content=content))
     return files

@@ -183,9 +183,22 @@ def check_python(arguments: list[str]) -> None:
         assert option in options, f"{arguments[0]} has no {option}"
 
 
-def check_paths(arguments: list[str]) -> None:
-    for word in arguments:
-        assert "/" not in word or (ROOT / word).exists(), word
+def check_pytest(arguments: list[str]) -> None:
+    """Folders and files that are there, with tests that a `-k` finds."""
+    parser = argparse.ArgumentParser(exit_on_error=False)
+    parser.add_argument("paths", nargs="*", default=["tests"])
+    parser.add_argument("-k", default="")
+    args = parser.parse_args(arguments)
+    check_paths(args.paths)
+    files = [
+        file for path in args.paths for file in [ROOT / path, *(ROOT / path).rglob("test_*.py")] if file.is_file()
+    ]
+    assert any(args.k in file.name or args.k in file.read_text(encoding="utf-8") for file in files), arguments
+
+
+def check_paths(paths: list[str]) -> None:
+    for path in paths:
+        assert (ROOT / path).exists(), path
 
 
 HANDLERS: dict[str, Callable[[list[str]], None]] = {
@@ -194,7 +207,7 @@ HANDLERS: dict[str, Callable[[list[str]], None]] = {
     "docker": lambda arguments: check_paths([arguments[arguments.index("-f") + 1]]),
     "pip": check_pip,
     "pre-commit": lambda arguments: check_paths([".pre-commit-config.yaml"]),
-    "pytest": check_paths,
+    "pytest": check_pytest,
     "python": check_python,
     "sbatch": check_sbatch,
     "sif": run_sif,

@@ -33,6 +33,12 @@ def test_the_example_runs_as_it_stands(tmp_path: Path, monkeypatch: pytest.Monke
     (tmp_path / "longest_sure.py").write_text(first)
     (tmp_path / "calm.py").write_text(second)
     monkeypatch.chdir(tmp_path)
+    given, answered = (
+        re.search(fence, EXTENDING, re.S)[1] for fence in (r"<<'END'\n(.*?)END\n", r"```jsonl\n(.*?)```")
+    )
+    (tmp_path / "certainties.jsonl").write_text(given)
+    assert main(["vote", "certainties.jsonl", "--rule", "longest_sure.py:longest_sure"]) == 0
+    assert capsys.readouterr().out == answered
     rows = [("a", [5, 5, 5]), ("a", [6, 6]), ("a", [1] * 9), ("b", [3]), ("b", [3])]
     (tmp_path / "certainties.jsonl").write_text(
         "".join(json.dumps({"group": group, "certainty": values}) + "\n" for group, values in rows)

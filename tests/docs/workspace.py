@@ -123,7 +123,8 @@ def provide_runs(folder: Path, arguments: list[str]) -> list[str]:
             found.append(argument)
             continue
         if not list(folder.glob(argument)):
-            shutil.copytree(_run(argument.split("/")[1]), folder / argument.replace("*", "sif"))
+            run = argument.replace("*", "sif").removesuffix("/last")  # the model of a run comes with the run
+            shutil.copytree(_run(argument.split("/")[1]), folder / run)
         found += sorted(path.relative_to(folder).as_posix() for path in folder.glob(argument))
     return found
 
