@@ -229,7 +229,7 @@ def test_what_is_no_reward_model_is_refused(tokenizer: Any, tmp_path: Path) -> N
         ProcessRewardModel(model, tokenizer, "<extra_0>")
     with pytest.raises(UserError, match="batch_size is 0"):
         RewardModel(model, tokenizer, batch_size=0)
-    with pytest.raises(UserError, match=r"cannot load '.*nowhere' as a reward model"):
+    with pytest.raises(UserError, match=r"there is no folder '.*nowhere'"):
         RewardModel.load(str(tmp_path / "nowhere"))
     tiny(LlamaForCausalLM, tokenizer).save_pretrained(tmp_path)
     tokenizer.save_pretrained(tmp_path)

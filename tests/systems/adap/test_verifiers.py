@@ -32,7 +32,7 @@ def judge(verifier: Any, reference: Any, text: str, cancel: threading.Event | No
     return verifier.verify(Problem("p", "Solve it.", reference), Candidate(text, 0), cancel=cancel)
 
 
-def tests_of(*pairs: tuple[str, str], function: str | None = None) -> dict[str, Any]:
+def cases(*pairs: tuple[str, str], function: str | None = None) -> dict[str, Any]:
     return {"tests": [{"input": i, "output": o} for i, o in pairs], "function": function}
 
 
@@ -83,46 +83,46 @@ def test_the_program_verdict_is_sound(shared: Path) -> None:
 def test_program_outcomes() -> None:
     verifier = TestsVerifier(seconds=1, memory_mb=256)
     double = "```python\nprint(2 * int(input()))\n```"
-    verdict = judge(verifier, tests_of(("1", "2"), ("2", "4")), double)
+    verdict = judge(verifier, cases(("1", "2"), ("2", "4")), double)
     assert (verdict.outcome, verdict.detail) == ("pass", "2 tests")
-    verdict = judge(verifier, tests_of(("1", "2"), ("2", "5"), ("x", "x")), double)
+    verdict = judge(verifier, cases(("1", "2"), ("2", "5"), ("x", "x")), double)
     assert (verdict.outcome, verdict.detail) == ("fail", "test 2: another output")
-    verdict = judge(verifier, tests_of(("x", "2")), double)
+    verdict = judge(verifier, cases(("x", "2")), double)
     assert verdict.outcome == "fail"
     assert "exit status 1: ValueError" in verdict.detail
-    verdict = judge(verifier, tests_of(("1", "1")), "print(1)\nwhile True: pass")
+    verdict = judge(verifier, cases(("1", "1")), "print(1)\nwhile True: pass")
     assert verdict.outcome == "error"
     assert verdict.detail.startswith("test 1: timed out after 1")
     assert verdict.seconds >= 1
-    assert judge(verifier, tests_of(("", "")), "print('x' * 10000)").detail == "test 1: far more output than expected"
+    assert judge(verifier, cases(("", "")), "print('x' * 10000)").detail == "test 1: far more output than expected"
     right_then_fails = "print(1, flush=True)\nraise SystemExit(3)"
-    assert judge(verifier, tests_of(("", "1")), right_then_fails).detail.startswith("test 1: exit status 3")
+    assert judge(verifier, cases(("", "1")), right_then_fails).detail.startswith("test 1: exit status 3")
 
 
 @CONTAINER
 def test_function_outcomes() -> None:
     verifier = TestsVerifier(memory_mb=256)
     method = "class Solution:\n    def f(self, a, b):\n        return {'sum': a + b, 'all': (a, b), 'half': a / 3}"
-    good = tests_of(("1\n2", '{"sum": 3, "all": [1, 2], "half": 0.3333333333}'), function="f")
+    good = cases(("1\n2", '{"sum": 3, "all": [1, 2], "half": 0.3333333333}'), function="f")
     assert judge(verifier, good, method).passed
     plain = "def helper(x): return 2 * x\ndef f(text: Optional[str]): return helper(text)"
-    assert judge(verifier, tests_of(('"a\\nb\u2028"', '"a\\nb\u2028a\\nb\u2028"'), function="f"), plain).passed
-    assert judge(verifier, tests_of(("1", "2"), function="g"), plain).detail == "test 1: exit status 1: KeyError: 'g'"
+    assert judge(verifier, cases(('"a\\nb\u2028"', '"a\\nb\u2028a\\nb\u2028"'), function="f"), plain).passed
+    assert judge(verifier, cases(("1", "2"), function="g"), plain).detail == "test 1: exit status 1: KeyError: 'g'"
     array = "import numpy\ndef f(n): return numpy.arange(n)"
-    assert judge(TestsVerifier(seconds=30), tests_of(("3", "[0, 1, 2]"), function="f"), array).passed
+    assert judge(TestsVerifier(seconds=30), cases(("3", "[0, 1, 2]"), function="f"), array).passed
     noisy = "def f(n):\n    print(n)\n    return n"
-    assert judge(verifier, tests_of(("3", "3"), function="f"), noisy).passed
+    assert judge(verifier, cases(("3", "3"), function="f"), noisy).passed
 
 
 @CONTAINER
 def test_the_total_time_and_a_cancellation_end_a_verification() -> None:
     slow = "import time\ntime.sleep(0.4)"
-    verdict = judge(TestsVerifier(total_seconds=0.7), tests_of(*[("", "")] * 9), slow)
+    verdict = judge(TestsVerifier(total_seconds=0.7), cases(*[("", "")] * 9), slow)
     assert verdict.outcome == "error"
     assert verdict.seconds < 5
     cancel = threading.Event()
     threading.Timer(0.2, cancel.set).start()
-    verdict = judge(TestsVerifier(seconds=60), tests_of(("", "")), "while True: pass", cancel)
+    verdict = judge(TestsVerifier(seconds=60), cases(("", "")), "while True: pass", cancel)
     assert verdict.outcome == "error"
     assert "cancelled" in verdict.detail
 
@@ -134,9 +134,9 @@ def test_the_total_time_and_a_cancellation_end_a_verification() -> None:
         (None, "has no tests"),
         ({"tests": []}, "has no tests"),
         ({"tests": ["1"]}, "test 1: a test needs the texts"),
-        (tests_of(("1", "1"), ("2", None)), "test 2: a test needs the texts"),
-        (tests_of(("1", "one"), function="f"), "test 1: .*must be JSON"),
-        (tests_of(("a b", "1"), function="f"), "test 1: .*must be JSON"),
+        (cases(("1", "1"), ("2", None)), "test 2: a test needs the texts"),
+        (cases(("1", "one"), function="f"), "test 1: .*must be JSON"),
+        (cases(("a b", "1"), function="f"), "test 1: .*must be JSON"),
     ],
 )
 def test_bad_tests_are_refused(reference: Any, message: str) -> None:
