@@ -13,9 +13,9 @@ from __future__ import annotations
 import argparse
 import sys
 from dataclasses import asdict, dataclass, field, fields
-from pathlib import Path
 from typing import Any, Literal
 
+from sif_trainer.cli.recipe_arguments import add_recipe_arguments, default_folder
 from sif_trainer.runs.folder import RunFolder
 from sif_trainer.runs.recipe import load_recipe
 from sif_trainer.runs.schema import build
@@ -54,13 +54,13 @@ class AdaptRecipe(AdapterSettings):
     eval_batch_size: int | None = field(default=None, metadata={"help": "Responses decoded at once in evaluation."})
 
 
+SCHEDULE = {"max_steps": 80, "save_steps": 20, "save_total_limit": None}
+"""Defaults of an adaptation that are not training's: the paper's steps, and every checkpoint, which are evaluated."""
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what `sif adapt` takes."""
-    parser.add_argument("recipe", help="a recipe's name, such as smoke/adapt, or its path")
-    parser.add_argument(
-        "overrides", nargs="*", default=[], metavar="key=value", help="settings that replace the recipe's"
-    )
-    parser.add_argument("--run", metavar="FOLDER", help="the run's folder (default: runs/adapt/RECIPE)")
+    add_recipe_arguments(parser, "a recipe's name, such as smoke/adapt, or its path", "adapt")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -75,9 +75,8 @@ def run(args: argparse.Namespace) -> int:
 
     values = load_recipe(args.recipe, args.overrides, AdaptRecipe, SIFConfig)
     recipe = build(AdaptRecipe, values)
-    name = args.recipe.removeprefix("recipes/").removesuffix(".yaml")
-    path = Path(args.run or f"runs/adapt/{name}")
-    config = build_config({"max_steps": 80, "save_steps": 20, "save_total_limit": None, **values}, path)
+    path = default_folder(args, "adapt")
+    config = build_config({**SCHEDULE, **values}, path)
     paper = paper_recipe(AdaptRecipe, SIFConfig)
     folder = RunFolder.open(path, "adapt", {**paper, **values}, reference=paper, seed=config.seed)
     exam_of(recipe, config, recipe.model)  # refuses what cannot be evaluated before anything is trained

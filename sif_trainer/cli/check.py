@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sif_trainer.cli.recipe_arguments import add_recipe_arguments
 from sif_trainer.cli.resolve import kind_of, ours, schemas_of
 from sif_trainer.runs.errors import UserError
 from sif_trainer.runs.recipe import differences, load_recipe
@@ -31,10 +32,7 @@ GIB = 2**30
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what `sif check` takes."""
-    parser.add_argument("recipe", help="a recipe's name, such as smoke/quickstart, or its path")
-    parser.add_argument(
-        "overrides", nargs="*", default=[], metavar="key=value", help="settings that replace the recipe's"
-    )
+    add_recipe_arguments(parser, "a recipe's name, such as smoke/quickstart, or its path")
     parser.add_argument("--launch", metavar="FILE", help="accelerate's configuration: processes and sharding")
     parser.add_argument("--device", help="plan for GPUs of this kind (H100, RTX 4090, …), not this machine")
     parser.add_argument("--run", metavar="FOLDER", help="the run's folder, whose disk is looked at (default: runs)")
@@ -97,7 +95,7 @@ def _train(args: argparse.Namespace) -> Iterator[Finding]:
 
 def _adapt(args: argparse.Namespace) -> Iterator[Finding]:
     """Training on the benchmark's problems, then its evaluation."""
-    from sif_trainer.cli.adapt import exam_of, training_of
+    from sif_trainer.cli.adapt import SCHEDULE, exam_of, training_of
     from sif_trainer.runs.schema import build, fields_of
     from sif_trainer.trainer.check import Finding
     from sif_trainer.trainer.config import SIFConfig
@@ -109,7 +107,7 @@ def _adapt(args: argparse.Namespace) -> Iterator[Finding]:
     recipe: Any = build(schemas[0], values)
     prompts = {key: value for key, value in vars(training_of(recipe)).items() if key in fields_of(TrainRecipe)}
     settings = {key: value for key, value in values.items() if key in fields_of(SIFConfig)}
-    together = {"max_steps": 80, "save_steps": 20, **prompts, **settings}
+    together = {**SCHEDULE, **prompts, **settings}
     subject = _subject(args, together)
     size, count = subject.batch.prompts_per_step, len(subject.prompts.dataset)
     if count < size:
@@ -236,13 +234,11 @@ def _time(subject: Subject, forecast: MemoryForecast, device: Any) -> Iterator[F
     parts = seconds(cost, device or this_cpu())
     names = ("generation", "scoring", "update", "communication")
     shares = ", ".join(f"{name} {part / sum(parts):.0%}" for name, part in zip(names, parts, strict=True))
-    epochs = config.num_train_epochs * (len(subject.prompts.dataset) // subject.batch.prompts_per_step)
-    steps = config.max_steps if config.max_steps > 0 else epochs
-    total = sum(parts) * steps
     yield Finding(
         "note",
         "time",
-        f"{sum(parts):,.1f} s per step at the greatest length ({shares}), {total / 3600:,.1f} h for {steps:,.0f} "
+        f"{sum(parts):,.1f} s per step at the greatest length ({shares}), "
+        f"{sum(parts) * subject.num_steps / 3600:,.1f} h for {subject.num_steps:,} "
         "steps; computed, with 40 % of the peak rates, and rough: the second step of the run tells",
     )
 

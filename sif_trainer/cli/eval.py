@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from sif_trainer.runs.errors import UserError
 from sif_trainer.runs.folder import RunFolder
-from sif_trainer.runs.recipe import load_recipe, parse_overrides
+from sif_trainer.runs.recipe import load_recipe, parse_overrides, short_name
 from sif_trainer.runs.schema import build
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def _settings(args: argparse.Namespace, schema: type[EvalRecipe]) -> tuple[dict[
     if args.data_dir:
         settings.append(f"data_dir={args.data_dir}")
     if recipe:
-        return load_recipe(recipe, settings, schema), recipe.removeprefix("recipes/").removesuffix(".yaml")
+        return load_recipe(recipe, settings, schema), short_name(recipe)
     values = parse_overrides(settings, schema)
     for needed in ("model", "suite"):
         if needed not in values:

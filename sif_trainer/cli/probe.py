@@ -14,9 +14,9 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sif_trainer.cli.recipe_arguments import add_recipe_arguments, default_folder
 from sif_trainer.runs.errors import UserError
 from sif_trainer.runs.folder import RunFolder
 from sif_trainer.runs.recipe import load_recipe
@@ -29,11 +29,7 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what `sif probe` takes."""
-    parser.add_argument("recipe", help="a training recipe's name, such as smoke/quickstart, or its path")
-    parser.add_argument(
-        "overrides", nargs="*", default=[], metavar="key=value", help="settings that replace the recipe's"
-    )
-    parser.add_argument("--run", metavar="FOLDER", help="the probe's folder (default: runs/probe/RECIPE)")
+    add_recipe_arguments(parser, "a training recipe's name, such as smoke/quickstart, or its path", "probe")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -51,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
 
     values = load_recipe(args.recipe, args.overrides, ProbeRecipe, SIFConfig)
     recipe = build(ProbeRecipe, values)
-    path = Path(args.run or f"runs/probe/{args.recipe.removeprefix('recipes/').removesuffix('.yaml')}")
+    path = default_folder(args, "probe")
     config = build_config(values, path)
     refuse_other_sampling(config)
     paper = paper_recipe(ProbeRecipe, SIFConfig)

@@ -17,6 +17,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from sif_trainer.cli.recipe_arguments import add_recipe_arguments
 from sif_trainer.runs.errors import UserError, nearest
 from sif_trainer.runs.flat_yaml import dump, parse_mapping
 from sif_trainer.runs.recipe import find_recipe, load_recipe
@@ -32,10 +33,7 @@ KINDS = {  # what is run by it: a key that only such a recipe has
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what `sif resolve` takes."""
-    parser.add_argument("recipe", help="a recipe's name or path, or a launch file")
-    parser.add_argument(
-        "overrides", nargs="*", default=[], metavar="key=value", help="settings that replace the recipe's"
-    )
+    add_recipe_arguments(parser, "a recipe's name or path, or a launch file")
     parser.add_argument(
         "--key",
         metavar="NAME",

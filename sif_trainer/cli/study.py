@@ -21,11 +21,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from sif_trainer.cli.recipe_arguments import add_recipe_arguments
 from sif_trainer.runs.errors import UserError, nearest
 from sif_trainer.runs.folder import RunFolder
 from sif_trainer.runs.fresh_process import ProcessFailed, call_fresh
 from sif_trainer.runs.progress import Progress
-from sif_trainer.runs.recipe import differences
+from sif_trainer.runs.recipe import differences, short_name
 
 PRELOAD = ["sif_trainer.evaluation.online", "sif_trainer.trainer.factory"]
 # What must not differ between arms: it decides which rollouts are drawn, how often is learned, and what is measured.
@@ -72,18 +73,13 @@ class Plan:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what `sif study` takes."""
-    parser.add_argument("recipe", help="a recipe's name, such as study/cipher, or its path")
-    parser.add_argument(
-        "overrides", nargs="*", default=[], metavar="key=value", help="settings that replace the recipe's"
-    )
-    parser.add_argument("--run", metavar="FOLDER", help="the study's folder (default: runs/study/RECIPE)")
+    add_recipe_arguments(parser, "a recipe's name, such as study/cipher, or its path", "study")
     parser.add_argument("--report", action="store_true", help="train nothing; show what the folder holds")
 
 
 def run(args: argparse.Namespace) -> int:
     """Run what is not finished, and show the tables; status 1 when a run failed."""
-    name = args.recipe.removeprefix("recipes/").removeprefix("study/").removesuffix(".yaml")
-    path = Path(args.run or f"runs/study/{name}")
+    path = Path(args.run or f"runs/study/{short_name(args.recipe).removeprefix('study/')}")
     failures = 0 if args.report else _run_all(args.recipe, args.overrides, path)
     from sif_trainer.analysis.study import study_results
     from sif_trainer.report.study import show_study

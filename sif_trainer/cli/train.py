@@ -17,6 +17,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+from sif_trainer.cli.recipe_arguments import add_recipe_arguments, default_folder
 from sif_trainer.runs.errors import UserError
 from sif_trainer.runs.folder import RunFolder
 from sif_trainer.runs.recipe import load_recipe
@@ -24,11 +25,7 @@ from sif_trainer.runs.recipe import load_recipe
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what `sif train` takes."""
-    parser.add_argument("recipe", help="a recipe's name, such as smoke/quickstart, or its path")
-    parser.add_argument(
-        "overrides", nargs="*", default=[], metavar="key=value", help="settings that replace the recipe's"
-    )
-    parser.add_argument("--run", metavar="FOLDER", help="the run's folder (default: runs/train/RECIPE)")
+    add_recipe_arguments(parser, "a recipe's name, such as smoke/quickstart, or its path", "train")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -39,7 +36,7 @@ def run(args: argparse.Namespace) -> int:
     from sif_trainer.trainer.factory import TrainRecipe
 
     values = load_recipe(args.recipe, args.overrides, TrainRecipe, SIFConfig)
-    path = Path(args.run or f"runs/train/{args.recipe.removeprefix('recipes/').removesuffix('.yaml')}")
+    path = default_folder(args, "train")
     if train_in(path, values).writer:
         from sif_trainer.report.training import show_training
 

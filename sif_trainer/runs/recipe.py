@@ -46,6 +46,11 @@ def find_recipe(name_or_path: str) -> Path:
     raise UserError(f"no recipe '{name_or_path}': neither a file nor the name of a recipe{known}")
 
 
+def short_name(name_or_path: str) -> str:
+    """Return what a run of the recipe is called: its path without `recipes/` and `.yaml`."""
+    return name_or_path.removeprefix("recipes/").removesuffix(".yaml")
+
+
 def load_recipe(name_or_path: str, overrides: Iterable[str], *schemas: type) -> dict[str, Any]:
     """Read a recipe, let `key=value` texts replace its values, and check keys and types against dataclasses.
 

@@ -50,6 +50,21 @@ class Subject:
     end_ids: tuple[int, ...]
     on_cpu: bool
 
+    @property
+    def steps_per_epoch(self) -> int:
+        """Whole steps of an epoch; 0 where there are fewer prompts than one takes."""
+        return len(self.prompts.dataset) // self.batch.prompts_per_step
+
+    @property
+    def steps_of_epochs(self) -> int:
+        """Steps of all epochs, as the trainer rounds them."""
+        return math.ceil(self.config.num_train_epochs * self.steps_per_epoch)
+
+    @property
+    def num_steps(self) -> int:
+        """Steps of the run."""
+        return self.config.max_steps if self.config.max_steps > 0 else self.steps_of_epochs
+
 
 def check_training(subject: Subject) -> Iterator[Finding]:
     """Run every check, in the order of `CHECKS`."""
@@ -65,19 +80,17 @@ def batch(subject: Subject) -> Told:
     """Arithmetic of a step, steps of an epoch, prompts that are skipped, steps in all."""
     plan, config, count = subject.batch, subject.config, len(subject.prompts.dataset)
     yield "note", plan.explain()
-    per_epoch = count // plan.prompts_per_step
-    if not per_epoch:
+    if not subject.steps_per_epoch:
         yield "problem", f"{count} prompts, fewer than prompts_per_step={plan.prompts_per_step}: no epoch has a step"
         return
     yield "note", plan.explain_epoch(count)
-    epochs = math.ceil(config.num_train_epochs * per_epoch)
-    steps = config.max_steps if config.max_steps > 0 else epochs
-    yield "note", f"{steps:,} steps, {steps / per_epoch:.3g} epochs, {steps * plan.prompts_per_step:,} prompts seen"
-    if 0 < epochs < config.max_steps:
+    steps, epochs = subject.num_steps, subject.num_steps / subject.steps_per_epoch
+    yield "note", f"{steps:,} steps, {epochs:.3g} epochs, {steps * plan.prompts_per_step:,} prompts seen"
+    if 0 < subject.steps_of_epochs < config.max_steps:
         yield (
             "warning",
             f"max_steps={config.max_steps} is more than num_train_epochs={config.num_train_epochs:g} gives "
-            f"({epochs}); max_steps wins, and prompts are seen again",
+            f"({subject.steps_of_epochs}); max_steps wins, and prompts are seen again",
         )
     if config.save_strategy == "steps" and config.save_steps > steps:
         text = f"save_steps={config.save_steps:g} is past the end ({steps}): a killed run starts from nothing"

@@ -28,7 +28,14 @@ _GIB = 2**30
 
 
 def requirements() -> list[tuple[str, str | None]]:
-    """Every requirement of this package, with the extra that it belongs to: `("trl>=1.14.2,<1.17", None)`."""
+    """Every requirement of this package, with the extra that it belongs to: `("trl>=1.14.2,<1.17", None)`.
+
+    An extra that stands for others (`sif-trainer[docs]`) requires nothing that those do not.
+    """
+    return [(line, extra) for line, extra in _declared() if not line.startswith("sif-trainer[")]
+
+
+def _declared() -> list[tuple[str, str | None]]:
     try:
         lines = metadata.requires("sif-trainer") or []
     except metadata.PackageNotFoundError:

@@ -25,11 +25,8 @@ from sif_trainer.trainer.factory import TrainRecipe, build_config
 from sif_trainer.trainer.launched import Launch
 
 _BATCH = ("per_device_train_batch_size", "gradient_accumulation_steps")
-_ELSEWHERE = (
-    "use_vllm",
-    "certainty_source",
-    "load_in_4bit",
-)  # settings that ask for packages which a machine without GPUs lacks
+# Settings that ask for packages which a machine without GPUs lacks.
+_ELSEWHERE = ("use_vllm", "certainty_source", "load_in_4bit")
 
 
 def look_at(values: Mapping[str, Any], launch: Launch, folder: Path, device: str | None = None) -> Subject:

@@ -294,7 +294,8 @@ class SIFTrainer(GRPOTrainer):
             return
         outcome, size = self._outcome, self.num_generations
         for group in range(min(self.args.num_sampled_groups, len(prompts) // size)):
-            votes = window_votes(statistics.profile[group * size : (group + 1) * size].unsqueeze(0))[0]
+            profiles = statistics.profile[group * size : (group + 1) * size]
+            votes = window_votes(profiles.unsqueeze(0))[0] if self._rule.needs_windows else None
             for member in range(size):
                 row = group * size + member
                 eligible = bool(outcome.eligible[group, member])
@@ -310,7 +311,7 @@ class SIFTrainer(GRPOTrainer):
                         "truncated": bool(statistics.truncated[row]),
                         "eligible": eligible,
                         "profile": statistics.profile[row].tolist() if eligible else None,
-                        "windows_won": votes[member].tolist() if eligible and self._rule.needs_windows else None,
+                        "windows_won": votes[member].tolist() if eligible and votes is not None else None,
                         "peer_wins": int(outcome.peer_wins[group, member]) if eligible else None,
                         "reward": outcome.reward[group, member].item(),
                         "advantage": outcome.advantage[group, member].item(),
